@@ -285,6 +285,21 @@ mod tests {
     }
 
     #[test]
+    fn an_idle_receiver_keeps_what_it_may_run() {
+        let mut kept = [0; 2];
+        for seed in 0..60 {
+            for (index, kept) in (0..).zip(&mut kept) {
+                let mut darc = Rehearsal::with_random(Policy::darc_distributed(), 3, types(), None, seed);
+                assert_ne!(darc.arrives(0, 0, RequestType::new(index)), "");
+                *kept += usize::from(darc.hand_offs == [HandOff::Own]);
+            }
+        }
+        // Any worker runs short requests, and two of three run long ones.
+        assert_eq!(kept[0], 60);
+        assert!((31..50).contains(&kept[1]), "{kept:?}");
+    }
+
+    #[test]
     fn what_a_worker_must_not_run_is_handed_over() {
         let mut darc = rehearsal(2, None);
         let mut next = 0;

@@ -213,6 +213,25 @@ fn as_many_workers_are_kept_idle_as_requests_arrived_during_a_preemption_before(
     }
 }
 
+/// Its shortest requests cannot wait for a preemption.
+#[test]
+fn an_aged_request_goes_on_when_more_workers_idle_than_are_kept_so() {
+    let settings = DarcLending::default().aged_after_costs(20.0);
+    let types = [TypeSpec::new("ONE").service_time(Duration::from_micros(50))];
+    let samples: Vec<Sample> = (0..100).map(|number| sample(ONE, [MICRO / 20, 100 * MICRO][number % 2])).collect();
+    let mut rehearsal = Rehearsal::with_history(settings, 3, types, &samples, 100 * 50 * MICRO);
+    for (id, expected) in [(0, "0@0"), (1, "1@1"), (2, "2@2")] {
+        assert_eq!(rehearsal.arrives(u64::from(id), id, ONE), expected);
+    }
+    assert_eq!(rehearsal.ticks(20 * MICRO + 2), "stop 0", "one is to be idle");
+    assert_eq!(rehearsal.yields_after(21 * MICRO, 0, 21 * MICRO), "");
+    assert_eq!(rehearsal.arrives(22 * MICRO, 3, ONE), "3@0, stop 1");
+    assert_eq!(rehearsal.yields_after(23 * MICRO, 1, 23 * MICRO), "");
+    assert_eq!(rehearsal.completes(24 * MICRO, 0), "0@0", "two were idle");
+    assert_eq!(rehearsal.ticks(30 * MICRO), "", "one is");
+    assert_eq!(rehearsal.completes(31 * MICRO, 2), "1@2");
+}
+
 #[test]
 fn an_aged_request_makes_way_for_one_that_ran_for_much_less() {
     let mut rehearsal = spread(1);
