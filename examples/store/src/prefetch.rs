@@ -24,14 +24,19 @@ const STEPS_MAX: u32 = 6;
 
 impl Keyspace {
     /// Has the processor fetch what look-ups of the first 32 `keys` touch, for whoever looks these up next on the same
-    /// thread. Changes nothing, counts no read, and waits for no lock: keys whose shards are locked are left out.
+    /// thread. Changes nothing, counts no read, and waits for no lock: keys whose shards are locked are left out, and so
+    /// is a key that comes again at once.
     /// Without effect in a transaction, and on processors other than x86-64.
     pub fn prefetch<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>) {
         if self.is_fork() {
             return;
         }
         let mut left = SmallVec::<[u64; KEYS_MAX]>::new();
+        let mut last = None;
         for key in keys.into_iter().take(KEYS_MAX) {
+            if last.replace(key) == Some(key) {
+                continue;
+            }
             let position = position_of(key);
             let shard = ptr::from_ref(self.shard(position)).cast::<u8>();
             fetch(shard);
