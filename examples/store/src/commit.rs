@@ -180,8 +180,9 @@ impl<'f> Commit<'f> {
         if self.touched.cleared {
             for index in 0..self.origin.shards.len() {
                 let state = locks.state_mut((self.origin.number(), index));
-                garbage.push(Garbage::Shards(vec![state.take_all()]));
-                self.origin.shards[index].publish(state);
+                let everything = state.take_all();
+                self.origin.shards[index].publish(state, everything.keys);
+                garbage.push(Garbage::Shards(vec![everything]));
             }
         }
         // From the last shard on, since the last lock is the first to end.
@@ -202,7 +203,8 @@ impl<'f> Commit<'f> {
                     }
                 }
             }
-            self.origin.shards[place.1].publish(state);
+            let changed = steps.iter().filter(|step| self.changes_key(step));
+            self.origin.shards[place.1].publish(state, changed.count());
         }
         garbage
     }

@@ -94,7 +94,7 @@ impl Walk<'_> {
             let maps = shards.map(|index| {
                 self.visit(index, |shard, state| {
                     let everything = state.take_all();
-                    shard.publish(state);
+                    shard.publish(state, everything.keys);
                     everything
                 })
             });
@@ -145,8 +145,8 @@ impl Keyspace {
             std::mem::swap(&mut mine.absences, &mut theirs.absences);
             mine.end_absences();
             theirs.end_absences();
-            self.shards[index].publish(mine);
-            other.shards[index].publish(theirs);
+            self.shards[index].publish(mine, 1);
+            other.shards[index].publish(theirs, 1);
         }
         let len_max = self.key_len_max().max(other.key_len_max());
         for keyspace in [self, other] {

@@ -92,11 +92,18 @@ impl Databases {
         (0..self.count).filter(|number| self.is_used(*number)).map(|number| self.get(number))
     }
 
-    fn is_used(&self, number: usize) -> bool {
+    pub(crate) fn is_used(&self, number: usize) -> bool {
         match &self.backing {
             Backing::Roots(roots) => roots[number].get().is_some(),
             Backing::Forks(forks) => forks.of.is_used(forks.origin_of(number)),
         }
+    }
+
+    /// Keys that were changed, or may have been: a counter that only grows. The commit of a transaction counts each
+    /// key once.
+    #[must_use]
+    pub fn changes(&self) -> u64 {
+        self.used().map(Keyspace::changes).sum()
     }
 
     /// Exchanges what two databases hold, at one instant.

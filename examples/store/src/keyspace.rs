@@ -84,7 +84,12 @@ pub(crate) struct Shard {
     /// Changed under the lock alone.
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
+    /// Keys that were changed here. Changed under the lock alone.
+    changes: AtomicU64,
 }
+
+// One more word would take another pair of lines.
+const _: () = assert!(size_of::<Shard>() == 128);
 
 #[derive(Debug)]
 pub(crate) struct State {
@@ -282,6 +287,7 @@ impl Keyspace {
                 is_quiet,
                 presence: [was_present, is_present],
                 expiry: [before, after],
+                is_changed: taken.slot.is_changed(),
                 homeless: taken.put_back(),
             };
             (result, done)
@@ -296,7 +302,7 @@ impl Keyspace {
         }
         let [before, after] = done.expiry;
         state.reindex(position, before, after);
-        shard.publish(&state);
+        shard.publish(&state, usize::from(done.is_changed));
         drop(state);
         if is_present && done.is_quiet {
             self.note_len(key);
@@ -368,7 +374,7 @@ impl Keyspace {
             let old = state.replace(positions[index], key, entry);
             outcomes[index] = Outcome::of(is_stored, old.is_some());
             garbage.extend(old.map(Garbage::Entry));
-            keyspace.shard(positions[index]).publish(state);
+            keyspace.shard(positions[index]).publish(state, 1);
         }
         drop(guards);
         for ((keyspace, key), outcome) in places.into_iter().zip(outcomes) {
@@ -460,7 +466,7 @@ impl Keyspace {
         if unchanged {
             // The snapshot holds it, too.
             drop(state.replace(position, key, entry.take()));
-            shard.publish(&state);
+            shard.publish(&state, 1);
         }
         drop(state);
         match (unchanged, is_present) {
@@ -579,6 +585,10 @@ impl Keyspace {
             let shards = self.shards.iter();
             shards.map(|shard| counter(shard).load(Ordering::Relaxed)).sum()
         })
+    }
+
+    pub(crate) fn changes(&self) -> u64 {
+        self.shards.iter().map(Shard::changes).sum()
     }
 
     /// The origin of a fork tells of what expired, when the fork's changes are stored.
@@ -701,7 +711,7 @@ impl Keyspace {
             presence: [true, false],
             expiry: [victim.expire_at_ms(), None],
         });
-        shard.publish(&state);
+        shard.publish(&state, 1);
         drop(state);
         self.awaited.note_removed(key);
         let bytes = victim.memory_bytes();
@@ -729,7 +739,7 @@ impl Keyspace {
             state.due.pop_first();
             expired.extend(state.take_expired(position, now_ms));
         }
-        shard.publish(&state);
+        shard.publish(&state, expired.len());
         drop(state);
         self.count_expired(expired.len() as u64);
         for entry in &expired {
@@ -783,7 +793,7 @@ impl Keyspace {
         let shard = self.shard(position);
         let mut state = shard.state.lock();
         state.replace(position, key, Some(entry));
-        shard.publish(&state);
+        shard.publish(&state, 0);
     }
 
     /// The live entry of `key`. Removes the entry if it has expired.
@@ -938,12 +948,21 @@ impl Shard {
             volatile_len: AtomicUsize::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
+            changes: AtomicU64::new(0),
         }
     }
 
-    pub(crate) fn publish(&self, state: &State) {
+    /// Every change of a shard ends here, with the number of keys that have changed. The lock is held.
+    #[inline]
+    pub(crate) fn publish(&self, state: &State, changes: usize) {
         self.len.store(state.len, Ordering::Relaxed);
-        self.volatile_len.store(state.due.len(), Ordering::Relaxed);
+        self.volatile_len.store(state.volatile_len(), Ordering::Relaxed);
+        count(&self.changes, changes as u64);
+    }
+
+    /// Keys that were changed here.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 }
 
@@ -955,6 +974,11 @@ impl State {
     /// Whether there are keys that expire.
     pub(crate) fn may_expire(&self) -> bool {
         !self.due.is_empty()
+    }
+
+    /// Number of keys that expire.
+    pub(crate) fn volatile_len(&self) -> usize {
+        self.due.len()
     }
 
     /// The first entry that expires at `from_ms` or later.
@@ -1046,6 +1070,7 @@ struct Done {
     presence: [bool; 2],
     /// When the key expired before the update, and expires after it.
     expiry: [Option<u64>; 2],
+    is_changed: bool,
     /// An entry that has no place yet.
     homeless: Option<Entry>,
 }

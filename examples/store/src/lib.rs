@@ -64,6 +64,7 @@ mod reaper;
 mod repr;
 mod set;
 mod shared;
+mod snapshot;
 mod sorted_set;
 mod stream;
 mod together;
@@ -90,6 +91,7 @@ pub use hashed::{Scan, hash_of};
 pub use keyspace::{Keyspace, KeyspaceStats};
 pub use list::{List, ListEnd};
 pub use set::{Members, Set, SetOperation};
+pub use snapshot::{DatabaseSnapshot, ShardSnapshot, Snapshot};
 pub use sorted_set::{
     Aggregate, LexBound, NotANumber, Operand, ScoreBound, Scored, ScoredMember, ScoredMembers, SortedSet, Weighted,
 };

@@ -199,7 +199,7 @@ impl Keyspace {
             locked_pace.step();
             let state = locks.state(*placed);
             replaced.push(state.replace(placed.position, placed.key, Some(entry)));
-            self.shards[placed.shard].publish(state);
+            self.shards[placed.shard].publish(state, 1);
         }
         drop(locks);
         for (placed, old) in keys.iter().zip(&replaced) {
@@ -223,8 +223,9 @@ impl Keyspace {
         let mut removed = SmallVec::<[_; 16]>::new();
         for placed in &keys {
             let state = locks.state(*placed);
-            removed.push(state.replace(placed.position, placed.key, None));
-            self.shards[placed.shard].publish(state);
+            let old = state.replace(placed.position, placed.key, None);
+            self.shards[placed.shard].publish(state, usize::from(old.is_some()));
+            removed.push(old);
         }
         drop(locks);
         let mut count = 0;
