@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::acl::{PubSubDefault, UserDefinition, check_names};
 use crate::keyspace_events::Classes;
 use crate::memory::parse_bytes;
+use crate::persistence::{SavePoints, check_file_name};
 use crate::pubsub::OutputLimit;
 
 /// A Redis-compatible server whose short commands stay fast while long ones run.
@@ -67,6 +68,31 @@ pub struct Config {
     /// Who may run DEBUG: nobody, everybody, or clients on this machine [default: no].
     #[arg(long, value_name = "WHO")]
     pub enable_debug_command: DebugAccess,
+    /// When the data set is saved, as seconds and changes in pairs, such as '3600 1 300 100' [default: never].
+    #[arg(long, value_name = "SECONDS CHANGES ..")]
+    pub save: SavePoints,
+    /// Folder of the saved data set, which is loaded at the start [default: the current one].
+    #[arg(long, value_name = "FOLDER")]
+    pub dir: PathBuf,
+    /// Name of its file [default: dump.rdb].
+    #[arg(long, value_name = "NAME")]
+    pub dbfilename: String,
+    /// Another RDB file to begin with, if there is none in the folder yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "FILE")]
+    pub load: Option<PathBuf>,
+    /// Compress long strings in the file [default: yes].
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
+    pub rdbcompression: bool,
+    /// Write a checksum at the end of the file, and check that of a file that is loaded [default: yes].
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
+    pub rdbchecksum: bool,
+    /// Refuse writes after a save has failed, if there are save points [default: yes].
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
+    pub stop_writes_on_bgsave_error: bool,
+    /// Who may change the folder and the name by CONFIG SET, as for DEBUG [default: no].
+    #[arg(long, value_name = "WHO")]
+    pub enable_protected_configs: DebugAccess,
     /// How many databases there are [default: 16].
     #[arg(long, value_name = "N")]
     pub databases: usize,
@@ -138,6 +164,14 @@ impl Default for Config {
             acl_pubsub_default: PubSubDefault::default(),
             protected_mode: true,
             enable_debug_command: DebugAccess::default(),
+            save: SavePoints::default(),
+            dir: PathBuf::from("."),
+            dbfilename: "dump.rdb".to_owned(),
+            load: None,
+            rdbcompression: true,
+            rdbchecksum: true,
+            stop_writes_on_bgsave_error: true,
+            enable_protected_configs: DebugAccess::default(),
             databases: 16,
             maxmemory: None,
             maxmemory_policy: EvictionPolicy::default(),
@@ -172,6 +206,7 @@ impl ProgramConfig for Config {
 
     fn settle(&mut self) -> anyhow::Result<()> {
         check_names(&self.user).map_err(anyhow::Error::msg)?;
+        check_file_name(&self.dbfilename).map_err(anyhow::Error::msg)?;
         check_databases(self.databases).map_err(anyhow::Error::msg)?;
         check_samples(self.maxmemory_samples).map_err(anyhow::Error::msg)?;
         let normal_bytes = self.client_output_buffer_limit.normal_bytes;
@@ -195,6 +230,18 @@ impl ProgramConfig for Config {
     }
 }
 
+impl DebugAccess {
+    /// Whether a client may that is on this machine, or is not.
+    #[must_use]
+    pub const fn allows(self, is_local: bool) -> bool {
+        match self {
+            Self::No => false,
+            Self::Yes => true,
+            Self::Local => is_local,
+        }
+    }
+}
+
 impl Config {
     /// Memory in bytes beyond which writes get an error; 0 for no limit.
     #[must_use]
@@ -204,7 +251,7 @@ impl Config {
     }
 }
 
-/// Who may run DEBUG, in the words of Redis.
+/// Who may run DEBUG, and change what is protected, in the words of Redis.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
 pub enum DebugAccess {

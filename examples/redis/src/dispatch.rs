@@ -15,6 +15,7 @@ use crate::error::CommandError;
 use crate::monitors::{Moment, show};
 use crate::parse::{self, Result};
 use crate::pause;
+use crate::persistence::Gate;
 use crate::state::ServerState;
 use crate::stats::WorkerStats;
 
@@ -156,6 +157,13 @@ fn admit(
     acl::admit(server, client, index, args)?;
     if spec.flags.contains(Flag::DenyOom) && server.is_out_of_memory(now) {
         return Err(CommandError::OutOfMemory);
+    }
+    match server.persistence.gate() {
+        Gate::Open => {}
+        gate => gate.check(spec, client, args)?,
+    }
+    if spec.flags.contains(Flag::NoMulti) && client.transaction.queued().is_some() {
+        return Err(CommandError::line("ERR Command not allowed inside a transaction"));
     }
     if client.is_in_subscribed_mode() && !SUBSCRIBED.contains(&spec.name) {
         let name = spec.full_name(args);

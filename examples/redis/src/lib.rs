@@ -35,6 +35,7 @@ pub mod monitors;
 pub mod number_text;
 pub mod parse;
 pub mod pause;
+pub mod persistence;
 pub mod pubsub;
 mod rdb;
 pub mod record;

@@ -18,11 +18,13 @@ fn main() -> ExitCode {
         let log = program.log.clone();
         state.settings.on_log_level(move |level| log.set_level(level));
         let tls = redis.tls;
-        program.serve_and_reload(redis.server, move |started, config| {
+        let served = program.serve_and_reload(redis.server, move |started, config| {
             state.take_over(started, config);
             if let Some(tls) = &tls {
                 startup::reload_certificates(tls, started, config);
             }
-        })
+        });
+        // No client is left whose writes could be missing.
+        redis.saver.end().and(served)
     })
 }

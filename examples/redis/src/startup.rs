@@ -13,13 +13,14 @@ use crate::config::Config;
 use crate::eviction;
 use crate::handler::RedisHandler;
 use crate::pause::PauseThread;
+use crate::persistence::Saver;
 use crate::scripts::control::STACK_BYTES_MIN;
 use crate::settings::Settings;
 use crate::size_class::{self, Sources};
 use crate::state::ServerState;
 use crate::tls::AUTH_CLIENTS;
 
-/// A server with an empty keyspace, bound to its addresses.
+/// A server that is bound to its addresses, and reads the data set that it begins with, if there is one.
 pub struct RedisServer {
     /// The server. The caller runs it.
     pub server: Server<Resp, RespClassifier, RedisHandler>,
@@ -33,6 +34,8 @@ pub struct RedisServer {
     pub eviction: Periodic,
     /// Runs what CLIENT PAUSE held until it is dropped.
     pub pause: PauseThread,
+    /// Saves and loads. The caller ends it when the server has ended.
+    pub saver: Saver,
 }
 
 /// Binds the addresses and sets everything up.
@@ -50,6 +53,8 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
     let expiry = ExpiryCycle::start(Arc::clone(&state.databases)).context("cannot start the expiry thread")?;
     let eviction = eviction::start(Arc::clone(&state)).context("cannot start the eviction thread")?;
     let pause = PauseThread::start(Arc::clone(&state)).context("cannot start the pause thread")?;
+    let saver = Saver::start(Arc::clone(&state)).context("cannot start the saver's thread")?;
+    let first_file = state.persistence.first_file(&config)?;
     let builder = Server::builder()
         .settings(
             psp_server::Settings::default()
@@ -73,7 +78,11 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
     let server = builder.build()?;
     let addresses = state.listening(server.local_addrs().iter().copied());
     let _first = state.local_addresses.set(addresses);
-    Ok(RedisServer { server, tls, state, expiry, eviction, pause })
+    if let Some(path) = first_file {
+        let handle = server.handle();
+        state.persistence.load_first(&state, path, move || handle.shut_down());
+    }
+    Ok(RedisServer { server, tls, state, expiry, eviction, pause, saver })
 }
 
 /// Serves TLS connections from now on with what the certificates' files have by now.

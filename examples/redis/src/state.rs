@@ -17,6 +17,7 @@ use crate::eviction::Evictions;
 use crate::keyspace_events::Notifier;
 use crate::memory::Memory;
 use crate::pause::PausedCommands;
+use crate::persistence::Persistence;
 use crate::pubsub::PubSub;
 use crate::record::Records;
 use crate::scripts::Scripts;
@@ -46,6 +47,8 @@ pub struct ServerState {
     pub records: Records,
     /// The commands that CLIENT PAUSE holds.
     pub paused: PausedCommands,
+    /// What saves and loads the data set.
+    pub persistence: Persistence,
     /// Where the server listens; the configuration's addresses until that is known.
     pub local_addresses: OnceLock<LocalAddresses>,
     /// What tells subscribers about keys.
@@ -99,6 +102,7 @@ impl ServerState {
         let state = Self {
             databases,
             acl: Acl::new(&settings.config),
+            persistence: Persistence::new(&settings.config),
             settings,
             scripts: Scripts::default(),
             memory: Memory::new(),
@@ -148,6 +152,7 @@ impl ServerState {
     /// the program does not know by itself in `started`, the configuration at the start.
     pub fn take_over(&self, started: &mut Config, config: &Config) {
         self.settings.take_over(started, config);
+        self.persistence.take_over(started, config);
         self.take_over_users(started, config);
         let limit = config.client_output_buffer_limit;
         self.clients.pubsub.set_limit(limit);

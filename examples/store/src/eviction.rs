@@ -101,6 +101,12 @@ impl EvictionPolicy {
         matches!(self.rule(), Some((_, Order::Lfu)))
     }
 
+    /// Whether the policy goes by when keys were used last.
+    #[must_use]
+    pub const fn is_lru(self) -> bool {
+        matches!(self.rule(), Some((_, Order::Lru)))
+    }
+
     /// The name in Redis's configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -429,6 +435,7 @@ mod tests {
             assert_eq!(name.parse(), Ok(policy));
             assert_eq!(policy.to_string(), name);
             assert_eq!(policy.is_lfu(), name.ends_with("lfu"));
+            assert_eq!(policy.is_lru(), name.ends_with("lru"));
         }
         assert_eq!("ALLKEYS-LRU".parse(), Ok(EvictionPolicy::AllKeysLru));
         assert_eq!("lru".parse::<EvictionPolicy>(), Err(UnknownEvictionPolicy));

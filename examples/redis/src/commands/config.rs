@@ -13,8 +13,9 @@ use psp_store::PackingLimit::{HashBytes, HashEntries, SetEntries, SortedSetBytes
 use psp_store::{LfuRates, PackingLimit, UnknownEvictionPolicy};
 
 use crate::acl::PubSubDefault;
+use crate::admission::is_local;
 use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
-use crate::config::{Limits, LogLevel, samples, yes_or_no};
+use crate::config::{DebugAccess, Limits, LogLevel, samples, yes_or_no};
 use crate::error::CommandError;
 use crate::glob::{Pattern, Steps};
 use crate::memory::parse_bytes;
@@ -65,11 +66,29 @@ enum Setter {
     Fixed,
     /// This function sets the parameter. Its error names the possible values.
     By(fn(&ServerState, &[u8]) -> Setting),
+    /// The same, for those whom `enable-protected-configs` names.
+    Protected(fn(&ServerState, &[u8]) -> Setting),
 }
 
 impl Parameter {
     const fn fixed(name: &'static str, get: fn(&ServerState) -> String) -> Self {
         Self { name, get, set: Setter::Fixed }
+    }
+
+    const fn protected(
+        name: &'static str,
+        get: fn(&ServerState) -> String,
+        set: fn(&ServerState, &[u8]) -> Setting,
+    ) -> Self {
+        Self { name, get, set: Setter::Protected(set) }
+    }
+
+    /// The function that sets the parameter.
+    const fn setter(&self) -> Option<fn(&ServerState, &[u8]) -> Setting> {
+        match self.set {
+            Setter::Fixed => None,
+            Setter::By(set) | Setter::Protected(set) => Some(set),
+        }
     }
 
     const fn new(name: &'static str, get: fn(&ServerState) -> String, set: fn(&ServerState, &[u8]) -> Setting) -> Self {
@@ -102,7 +121,21 @@ macro_rules! number {
     };
 }
 
-/// All parameters. Fixed parameters without a setting tell clients what the server does not do, such as saving, or
+/// A switch, and the methods that say and set it.
+macro_rules! switch {
+    ($name:literal, $($get:ident).+, $($set:ident).+) => {
+        Parameter::new(
+            $name,
+            |server| word_of(server.$($get).+()),
+            |server, value| {
+                server.$($set).+(yes_or_no(&String::from_utf8_lossy(value))?);
+                Ok(())
+            },
+        )
+    };
+}
+
+/// All parameters. Fixed parameters without a setting tell clients what the server does not do, such as clusters, or
 /// always does, such as releasing values in the background.
 const PARAMETERS: &[Parameter] = &[
     Parameter::new("acl-pubsub-default", pubsub_default, set_pubsub_default),
@@ -129,25 +162,22 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("cluster-enabled", |_| "no".into()),
     Parameter::fixed("daemonize", |_| "no".into()),
     Parameter::fixed("databases", |server| server.settings.config.databases.to_string()),
-    Parameter::fixed("dir", |_| path_of(std::env::current_dir().ok().as_deref())),
-    Parameter::fixed("enable-debug-command", |server| {
-        let access = server.settings.config.enable_debug_command.to_possible_value();
-        access.map_or_else(String::new, |value| value.get_name().to_owned())
+    Parameter::protected(
+        "dbfilename",
+        |server| server.persistence.file_name(),
+        |server, value| Ok(server.persistence.set_file_name(&String::from_utf8_lossy(value))?),
+    ),
+    Parameter::protected("dir", |server| path_of(Some(&server.persistence.dir())), set_dir),
+    Parameter::fixed("enable-debug-command", |server| access_of(server.settings.config.enable_debug_command)),
+    Parameter::fixed("enable-protected-configs", |server| {
+        access_of(server.settings.config.enable_protected_configs)
     }),
     packing!("hash-max-listpack-entries", HashEntries),
     packing!("hash-max-listpack-value", HashBytes),
     packing!("hash-max-ziplist-entries", HashEntries),
     packing!("hash-max-ziplist-value", HashBytes),
     number!("latency-monitor-threshold" => UNSIGNED, records.latency.threshold_ms, records.set_latency_threshold_ms),
-    Parameter::new(
-        "latency-tracking",
-        |server| word_of(server.records.keeps_histograms()),
-        |server, value| {
-            let keeps = yes_or_no(&String::from_utf8_lossy(value))?;
-            server.records.set_keeps_histograms(keeps);
-            Ok(())
-        },
-    ),
+    switch!("latency-tracking", records.keeps_histograms, records.set_keeps_histograms),
     Parameter::new(
         "latency-tracking-info-percentiles",
         |server| {
@@ -210,7 +240,9 @@ const PARAMETERS: &[Parameter] = &[
     ),
     Parameter::fixed("psp-topology", |server| server.topology().to_string()),
     Parameter::fixed("psp-workers", |server| server.workers().to_string()),
-    Parameter::new("protected-mode", |server| word_of(server.settings.protected_mode()), set_protected_mode),
+    switch!("protected-mode", settings.protected_mode, settings.set_protected_mode),
+    Parameter::fixed("rdbchecksum", |server| word_of(server.settings.config.rdbchecksum)),
+    switch!("rdbcompression", persistence.compresses, persistence.set_compresses),
     Parameter::fixed("replicaof", |_| String::new()),
     Parameter::new(
         "requirepass",
@@ -220,13 +252,21 @@ const PARAMETERS: &[Parameter] = &[
             Ok(())
         },
     ),
-    Parameter::fixed("save", |_| String::new()),
+    Parameter::new(
+        "save",
+        |server| server.persistence.save_points().to_string(),
+        |server, value| {
+            server.persistence.set_save_points(String::from_utf8_lossy(value).parse()?);
+            Ok(())
+        },
+    ),
     number!("script-time-limit-ms" => UNSIGNED, settings.script_time_limit_ms, settings.set_script_time_limit_ms),
     packing!("set-max-intset-entries", SetEntries),
     Parameter::fixed("slaveof", |_| String::new()),
     number!("slowlog-log-slower-than" => -1..=i64::MAX,
         records.slow_log.threshold_us, records.set_slow_log_threshold_us),
     number!("slowlog-max-len" => UNSIGNED, records.slow_log.len_max, records.slow_log.set_len_max),
+    switch!("stop-writes-on-bgsave-error", persistence.stops_writes, persistence.set_stops_writes),
     Parameter::new(
         "stream-node-max-bytes",
         |server| server.settings.stream_node_bytes_max().to_string(),
@@ -323,10 +363,19 @@ fn set_percentiles(server: &ServerState, value: &[u8]) -> Setting {
     Ok(())
 }
 
-fn set_protected_mode(server: &ServerState, value: &[u8]) -> Setting {
-    let protected = yes_or_no(&String::from_utf8_lossy(value))?;
-    server.settings.set_protected_mode(protected);
-    Ok(())
+fn access_of(access: DebugAccess) -> String {
+    let word = access.to_possible_value();
+    word.map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
+fn set_dir(server: &ServerState, value: &[u8]) -> Setting {
+    let set = server.persistence.set_dir(Path::new(&*String::from_utf8_lossy(value)));
+    set.map_err(|error| {
+        let text = error.to_string();
+        // Redis shows no numbers.
+        let text = text.split_once(" (os error").map_or(&*text, |(text, _)| text);
+        text.to_owned().into()
+    })
 }
 
 fn set_maxclients(server: &ServerState, value: &[u8]) -> Setting {
@@ -465,6 +514,10 @@ fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
         if matches!(parameter.set, Setter::Fixed) && (parameter.get)(context.server).as_bytes() != *value {
             return Err(failed(parameter, "can't set immutable config"));
         }
+        let access = context.server.settings.config.enable_protected_configs;
+        if matches!(parameter.set, Setter::Protected(_)) && !access.allows(is_local(&context.client.peer)) {
+            return Err(failed(parameter, "can't set protected config"));
+        }
         changes.push((parameter, *value));
     }
     apply(context.server, &changes)?;
@@ -476,7 +529,7 @@ fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
 fn apply(server: &ServerState, changes: &[(&Parameter, &[u8])]) -> Result<()> {
     let mut made: Vec<(&Parameter, String)> = Vec::with_capacity(changes.len());
     for (parameter, value) in changes {
-        let Setter::By(set) = parameter.set else {
+        let Some(set) = parameter.setter() else {
             continue;
         };
         let before = (parameter.get)(server);
@@ -485,7 +538,7 @@ fn apply(server: &ServerState, changes: &[(&Parameter, &[u8])]) -> Result<()> {
             continue;
         };
         for (changed, before) in made.iter().rev() {
-            if let Setter::By(set) = changed.set {
+            if let Some(set) = changed.setter() {
                 let _was_valid = set(server, before.as_bytes());
             }
         }

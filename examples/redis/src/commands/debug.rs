@@ -6,9 +6,9 @@ use psp_server::is_abandoned;
 
 use crate::admission::is_local;
 use crate::command::{Context, ReplyEncoder, Row};
-use crate::config::DebugAccess;
 use crate::error::CommandError;
 use crate::parse::{self, Result};
+use crate::persistence::{Present, Reload};
 use crate::rdb;
 
 use super::keys::encoding;
@@ -22,6 +22,7 @@ pub(crate) const COMMANDS: &[Row] = &[Row::new("debug", debug)];
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("object", 3, object),
     Subcommand::new("populate", -3, populate),
+    Subcommand::new("reload", -2, reload),
     Subcommand::new("sleep", 3, sleep),
 ];
 
@@ -41,12 +42,8 @@ const DEBUG_REFUSED: CommandError = CommandError::line(
 );
 
 fn debug(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let is_allowed = match context.server.settings.config.enable_debug_command {
-        DebugAccess::No => false,
-        DebugAccess::Yes => true,
-        DebugAccess::Local => is_local(&context.client.peer),
-    };
-    if !is_allowed {
+    let access = context.server.settings.config.enable_debug_command;
+    if !access.allows(is_local(&context.client.peer)) {
         return Err(DEBUG_REFUSED);
     }
     subcommand::run_one_of("debug", SUBCOMMANDS, context, args, out)
@@ -122,6 +119,30 @@ fn populate(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
         store_absent(context, &key, &bytes)?;
         pace.step();
     }
+    out.simple("OK");
+    Ok(())
+}
+
+/// `RELOAD [MERGE] [NOFLUSH] [NOSAVE]` saves the data set and loads it again.
+fn reload(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    if !context.may_block {
+        return Err(CommandError::line("ERR DEBUG RELOAD isn't allowed in a transaction"));
+    }
+    let mut reload = Reload { saves: true, flushes: true, present: Present::IsError };
+    for option in &args[2..] {
+        if parse::is(option, "NOSAVE") {
+            reload.saves = false;
+        } else if parse::is(option, "NOFLUSH") {
+            reload.flushes = false;
+        } else if parse::is(option, "MERGE") {
+            reload.present = Present::IsReplaced;
+        } else {
+            return Err(CommandError::line(
+                "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.",
+            ));
+        }
+    }
+    context.server.persistence.reload(context.server, reload)?;
     out.simple("OK");
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::scripts::control::{Form, Task};
 use crate::scripts::functions::{BYTES_MAX, FunctionLibrary, FunctionSpec, Policy};
 use crate::scripts::profile;
 use crate::scripts::shebang;
+use crate::state::ServerState;
 
 use super::pace::Pace;
 use super::script_call::{Arguments, Call, lease};
@@ -104,7 +105,7 @@ fn call(context: &mut Context<'_>, args: &[&[u8]], is_read_only: bool, out: &mut
     let count = parse::integer(args[2]);
     let count = count.map_err(|_text| CommandError::line("ERR Bad number of keys provided"))?;
     let arguments = Arguments::divide(count, &args[3..])?;
-    let mut lease = lease(context, Task::Function(args))?;
+    let mut lease = lease(context.server, Task::Function(args))?;
     let function = lease.library_function(&found)?;
     let FunctionSpec { name, flags, .. } = found.spec();
     let call = Call {
@@ -144,8 +145,8 @@ fn load(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     if policy == Policy::Append && context.server.scripts.functions.contains(&name) {
         return Err(already_exists(&name));
     }
-    let library = compile(context, &name, code)?;
-    add(context, vec![library], policy)?;
+    let library = compile(context.server, &name, code)?;
+    add(context.server, vec![library], policy)?;
     out.bulk(name.as_bytes());
     Ok(())
 }
@@ -159,24 +160,42 @@ fn admit(context: &Context<'_>) -> Result<()> {
 }
 
 /// The library `name`, which an interpreter has run.
-fn compile(context: &Context<'_>, name: &str, code: &[u8]) -> Result<FunctionLibrary> {
-    let id = context.server.scripts.functions.next_id();
-    lease(context, Task::Load)?.load(id, name, code)
+fn compile(server: &ServerState, name: &str, code: &[u8]) -> Result<FunctionLibrary> {
+    let id = server.scripts.functions.next_id();
+    lease(server, Task::Load)?.load(id, name, code)
+}
+
+/// Adds a library of a file.
+///
+/// # Errors
+/// Its text is wrong, or a name is taken.
+pub(crate) fn load_library(server: &ServerState, code: &[u8], policy: Policy) -> Result<()> {
+    let name = shebang::library_name(code)?;
+    let library = compile(server, &name, code)?;
+    add(server, vec![library], policy)
+}
+
+/// Removes all libraries.
+///
+/// # Errors
+/// None: there is nothing that could have no room.
+pub(crate) fn remove_libraries(server: &ServerState) -> Result<()> {
+    add(server, Vec::new(), Policy::Flush)
 }
 
 /// Adds libraries. The functions of those that go for others lose their measures.
-fn add(context: &Context<'_>, libraries: Vec<FunctionLibrary>, policy: Policy) -> Result<()> {
-    let gone = context.server.scripts.functions.add(libraries, policy);
+fn add(server: &ServerState, libraries: Vec<FunctionLibrary>, policy: Policy) -> Result<()> {
+    let gone = server.scripts.functions.add(libraries, policy);
     let gone = gone.map_err(|refused| CommandError::Other(refused.to_string().into()))?;
     for library in gone {
-        forget(context, &library);
+        forget(server, &library);
     }
     Ok(())
 }
 
 /// What will have the names of these functions is measured anew.
-fn forget(context: &Context<'_>, library: &FunctionLibrary) {
-    let profile = &context.server.scripts.profile;
+fn forget(server: &ServerState, library: &FunctionLibrary) {
+    let profile = &server.scripts.profile;
     for function in &library.functions {
         if let Some(tag) = profile.tag_of_function(function.name.as_bytes()) {
             profile.forget(tag);
@@ -197,7 +216,7 @@ fn delete(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     let name = str::from_utf8(args[2]).ok();
     let gone = name.and_then(|name| context.server.scripts.functions.remove(name));
     let gone = gone.ok_or(CommandError::line("ERR Library not found"))?;
-    forget(context, &gone);
+    forget(context.server, &gone);
     out.simple("OK");
     Ok(())
 }
@@ -212,7 +231,7 @@ fn flush(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         }
         _ => return Err(subcommand::wrong_arguments("function", args[1])),
     }
-    add(context, Vec::new(), Policy::Flush)?;
+    remove_libraries(context.server)?;
     out.simple("OK");
     Ok(())
 }
@@ -329,7 +348,7 @@ fn restore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     let visit = || pace.step();
     let reader = rdb::open(args[2], &visit).map_err(Damaged::into_error)?;
     let libraries = read(context, reader)?;
-    add(context, libraries, policy)?;
+    add(context.server, libraries, policy)?;
     out.simple("OK");
     Ok(())
 }
@@ -359,7 +378,7 @@ fn read(context: &Context<'_>, mut reader: Reader<'_>) -> Result<Vec<FunctionLib
         if names.contains(&name) {
             return Err(already_exists(&name));
         }
-        let library = compile(context, &name, &code)?;
+        let library = compile(context.server, &name, &code)?;
         left = left.saturating_sub(library.bytes());
         libraries.push(library);
         names.insert(name);

@@ -169,19 +169,39 @@ fn human(bytes: u64) -> String {
     format!("{:.2}M", bytes as f64 / 1_048_576.0)
 }
 
-/// The server saves nothing. As in Redis, the start time stands for the last save.
+/// As in Redis, the start time stands for the last save where there was none, and -1 for a time that there is not.
 fn persistence(server: &Figures<'_>, text: &mut String) -> fmt::Result {
+    let figures = server.persistence.figures(server);
+    let [saved_keys, all_keys] = figures.saved_keys;
+    let seconds = |seconds: Option<u64>| seconds.map_or_else(|| "-1".to_owned(), |seconds| seconds.to_string());
     lines!(text,
-        "loading": 0,
-        "rdb_changes_since_last_save": 0,
-        "rdb_bgsave_in_progress": 0,
-        "rdb_last_save_time": server.started_at_ms / 1000,
-        "rdb_last_bgsave_status": "ok",
+        "loading": u8::from(figures.is_loading),
+        "async_loading": 0,
+        "current_save_keys_processed": saved_keys,
+        "current_save_keys_total": all_keys,
+        "rdb_changes_since_last_save": figures.changes,
+        "rdb_bgsave_in_progress": u8::from(figures.is_saving),
+        "rdb_last_save_time": figures.last_save_s,
+        "rdb_last_bgsave_status": if figures.has_failed { "err" } else { "ok" },
+        "rdb_last_bgsave_time_sec": seconds(figures.last_s),
+        "rdb_current_bgsave_time_sec": seconds(figures.current_s),
+        "rdb_saves": figures.saves,
+        "rdb_last_load_keys_expired": figures.keys_expired,
+        "rdb_last_load_keys_loaded": figures.keys_loaded,
         "aof_enabled": 0,
         "aof_rewrite_in_progress": 0,
         "aof_last_bgrewrite_status": "ok",
         "aof_last_write_status": "ok",
-    )
+    )?;
+    let [loaded, all] = figures.loaded_bytes;
+    if figures.is_loading {
+        lines!(text,
+            "loading_total_bytes": all,
+            "loading_loaded_bytes": loaded,
+            "loading_loaded_perc": format_args!("{:.2}", 100.0 * loaded as f64 / all.max(1) as f64),
+        )?;
+    }
+    Ok(())
 }
 
 fn stats(server: &Figures<'_>, text: &mut String) -> fmt::Result {

@@ -17,7 +17,7 @@ pub(crate) mod databases;
 mod debug;
 mod dump;
 mod expire;
-mod functions;
+pub(crate) mod functions;
 pub(crate) mod geo;
 mod hashes;
 mod hyperloglog;
@@ -29,6 +29,7 @@ mod latency;
 mod lcs;
 mod lists;
 mod pace;
+mod persistence;
 mod pubsub;
 mod scan;
 mod script_call;
@@ -71,6 +72,7 @@ pub(crate) const FAMILIES: &[&[Row]] = &[
     keys::COMMANDS,
     lcs::COMMANDS,
     lists::COMMANDS,
+    persistence::COMMANDS,
     pubsub::COMMANDS,
     functions::COMMANDS,
     scripting::COMMANDS,

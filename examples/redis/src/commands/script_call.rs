@@ -18,6 +18,7 @@ use crate::scripts::control::{Bounds, Task};
 use crate::scripts::pool::Lease;
 use crate::scripts::run::{Ended, Run};
 use crate::scripts::shebang::Flags;
+use crate::state::ServerState;
 use crate::transaction::TransactionState;
 use crate::transcript::Transcript;
 
@@ -25,19 +26,19 @@ use crate::transcript::Transcript;
 const DRAIN_MS_MAX: u64 = 1000;
 
 /// An interpreter for a task.
-pub(super) fn lease<'s>(context: &Context<'s>, task: Task<'_>) -> Result<Lease<'s>> {
-    context.server.check_memory_of_group()?;
-    let settings = &context.server.settings;
+pub(super) fn lease<'s>(server: &'s ServerState, task: Task<'_>) -> Result<Lease<'s>> {
+    server.check_memory_of_group()?;
+    let settings = &server.settings;
     let drain_ms = settings.busy_reply_threshold_ms();
     let bounds = Bounds {
         limit_ms: settings.script_time_limit_ms(),
-        drain_ms: match context.server.is_stopping() {
+        drain_ms: match server.is_stopping() {
             true => drain_ms.min(DRAIN_MS_MAX),
             false => drain_ms,
         },
-        runtime: context.server.runtime.get().cloned(),
+        runtime: server.runtime.get().cloned(),
     };
-    context.server.scripts.pool.lease(task, bounds)
+    server.scripts.pool.lease(task, bounds)
 }
 
 /// The keys and the other arguments of a call.

@@ -72,7 +72,7 @@ fn call_body(context: &mut Context<'_>, args: &[&[u8]], is_read_only: bool, out:
     let scripts = &context.server.scripts;
     let body = args[1];
     let digest = Digest::of(body);
-    let mut lease = lease(context, Task::Script)?;
+    let mut lease = lease(context.server, Task::Script)?;
     let script = match scripts.library.find(&digest) {
         Some(script) => script,
         None => {
@@ -95,7 +95,7 @@ fn call_digest(
     let scripts = &context.server.scripts;
     let found = Digest::parse(args[1]).and_then(|digest| scripts.library.find(&digest));
     let script = found.ok_or(CommandError::line("NOSCRIPT No matching script. Please use EVAL."))?;
-    let mut lease = lease(context, Task::Script)?;
+    let mut lease = lease(context.server, Task::Script)?;
     call(context, &script, arguments, is_read_only, None, &mut lease, out)
 }
 
@@ -147,7 +147,7 @@ fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<
 
 fn load(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let digest = Digest::of(args[2]);
-    let mut lease = lease(context, Task::Script)?;
+    let mut lease = lease(context.server, Task::Script)?;
     let library = &context.server.scripts.library;
     let script = match library.find(&digest) {
         Some(script) => script,

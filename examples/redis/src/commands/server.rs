@@ -1,7 +1,5 @@
 //! Commands about the server.
 
-use psp_store::unix_time_ms;
-
 use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
@@ -12,7 +10,6 @@ pub(crate) const COMMANDS: &[Row] = &[
     Row::new("dbsize", dbsize),
     Row::new("flushall", flushall),
     Row::new("flushdb", flushdb),
-    Row::new("lastsave", lastsave),
     Row::new("monitor", monitor),
     Row::new("time", time),
 ];
@@ -98,13 +95,6 @@ fn time(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<
     Ok(())
 }
 
-/// The server saves nothing. As in Redis, the start time stands for the last save.
-fn lastsave(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let started_s = context.server.started_at_ms.min(unix_time_ms()) / 1000;
-    out.integer(i64::try_from(started_s).unwrap_or(i64::MAX));
-    Ok(())
-}
-
 /// As in Redis without cluster support, not even HELP does anything.
 pub(super) fn disabled(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
     Err(CommandError::line("ERR This instance has cluster support disabled"))
@@ -139,7 +129,5 @@ mod tests {
         let micros: u64 = parts[4].parse().expect("microseconds");
         assert!(seconds >= session.server.started_at_ms / 1000);
         assert!(micros < 1_000_000);
-        let saved: u64 = session.run("LASTSAVE")[1..].trim_end().parse().expect("an integer");
-        assert!(saved <= seconds);
     }
 }

@@ -1,4 +1,4 @@
-//! What a server answers that has no replicas, no modules and no cluster; and the end of the server.
+//! What a server answers that has no replicas, no modules and no cluster.
 
 use super::server::disabled;
 use crate::blocking::{Blocking, deadline_ms};
@@ -17,7 +17,6 @@ pub(crate) const COMMANDS: &[Row] = &[
     Row::new("readwrite", disabled),
     Row::new("replicaof", replicaof),
     Row::new("role", role),
-    Row::new("shutdown", shutdown),
     Row::new("slaveof", replicaof),
     Row::new("wait", wait),
 ];
@@ -68,32 +67,6 @@ fn role(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<
     Ok(())
 }
 
-/// Drains the server, as SIGTERM does. There is nothing to be saved. As in Redis the end of the connection is the
-/// reply.
-fn shutdown(context: &mut Context<'_>, args: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
-    for option in &args[1..] {
-        if parse::is(option, "SAVE") {
-            return Err(CommandError::line(
-                "ERR Errors trying to SHUTDOWN: this server saves nothing. Use SHUTDOWN NOSAVE",
-            ));
-        }
-        if parse::is(option, "ABORT") {
-            return Err(CommandError::line("ERR No shutdown in progress."));
-        }
-        if !["NOSAVE", "NOW", "FORCE"].iter().any(|known| parse::is(option, known)) {
-            return Err(CommandError::Syntax);
-        }
-    }
-    if !context.may_block {
-        return Err(CommandError::line("ERR Command not allowed inside a transaction"));
-    }
-    context.close = true;
-    if let Some(runtime) = context.server.runtime.get() {
-        runtime.shut_down();
-    }
-    Ok(())
-}
-
 /// `WAIT numreplicas timeout`: how many replicas have the client's writes. There are none, for however long it waits.
 fn wait(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let (replicas, deadline) = (parse::integer(args[1])?, deadline_ms(args[2])?);
@@ -124,14 +97,7 @@ mod tests {
             ("LOLWUT", "$18 Redis ver. 7.0.15"),
             ("WAIT 0 0", ":0"),
             ("WAIT -1 5", ":0"),
-            ("SHUTDOWN NOW NOPE", "-ERR syntax error"),
-            ("SHUTDOWN ABORT", "-ERR No shutdown in progress."),
             ("PING", "+PONG"),
         ]);
-        let refused = session.run("SHUTDOWN SAVE");
-        assert!(refused.starts_with("-ERR Errors trying to SHUTDOWN"), "{refused}");
-        assert!(!session.closed);
-        assert_eq!(session.run("SHUTDOWN NOSAVE"), "");
-        assert!(session.closed);
     }
 }

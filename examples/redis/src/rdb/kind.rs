@@ -4,7 +4,7 @@ use super::reader::{Malformed, Reader, string_len};
 
 /// How a payload lays out a value: its first byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     String,
     /// A count, then as many strings.
     List,
@@ -14,6 +14,8 @@ pub(super) enum Kind {
     Hash,
     /// A count, then as many strings, each with a binary score.
     SortedSet,
+    /// A count, then as many strings, each with a score in digits. Redis wrote it before version 4.
+    SortedSetOfDigits,
     /// One string: integers of one width.
     SetIntset,
     /// One string.
@@ -38,7 +40,7 @@ pub(super) enum Kind {
 
 /// What the forms of streams have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum StreamVersion {
+pub(crate) enum StreamVersion {
     /// Redis 5 and 6.
     First,
     /// Redis 7.0: first and removed IDs, counts of entries.
@@ -47,11 +49,13 @@ pub(super) enum StreamVersion {
     Third,
 }
 
-/// The first bytes. Types that are missing here cannot be restored: modules, and what Redis before version 4 wrote.
-const BYTES: [(u8, Kind); 17] = [
+/// The first bytes. Types that are missing here cannot be restored: modules, hashes whose fields expire, and what Redis
+/// before version 2.6 wrote.
+const BYTES: [(u8, Kind); 18] = [
     (0, Kind::String),
     (1, Kind::List),
     (2, Kind::Set),
+    (3, Kind::SortedSetOfDigits),
     (4, Kind::Hash),
     (5, Kind::SortedSet),
     (10, Kind::ListZiplist),
@@ -72,12 +76,12 @@ const BYTES: [(u8, Kind); 17] = [
 const ENTRY_LEN_MIN: u64 = 2;
 
 impl Kind {
-    pub(super) fn of(byte: u8) -> Option<Self> {
+    pub(crate) fn of(byte: u8) -> Option<Self> {
         let found = BYTES.iter().find(|(known, _)| *known == byte);
         found.map(|(_, kind)| *kind)
     }
 
-    pub(super) fn byte(self) -> u8 {
+    pub(crate) fn byte(self) -> u8 {
         let found = BYTES.iter().find(|(_, kind)| *kind == self);
         found.map_or(u8::MAX, |(byte, _)| *byte)
     }
@@ -98,7 +102,9 @@ fn judge(payload: &[u8]) -> Result<(u64, u64), Malformed> {
     Ok(match kind {
         Kind::String => (1, string_len(&payload[1..])?.max(len)),
         // Strings may be compressed.
-        Kind::List | Kind::Set | Kind::SortedSet => (reader.plain_length()?, compressed_max(len)),
+        Kind::List | Kind::Set | Kind::SortedSet | Kind::SortedSetOfDigits => {
+            (reader.plain_length()?, compressed_max(len))
+        }
         Kind::Hash => (reader.plain_length()?.saturating_mul(2), compressed_max(len)),
         Kind::Quicklist | Kind::QuicklistOfListpacks | Kind::Stream(_) => {
             (compressed_max(len) / ENTRY_LEN_MIN, compressed_max(len))

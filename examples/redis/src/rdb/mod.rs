@@ -12,6 +12,7 @@ mod crc64;
 mod kind;
 mod listpack_writer;
 mod lzf;
+mod out;
 mod packed;
 mod reader;
 mod stream_reader;
@@ -20,10 +21,22 @@ mod value_reader;
 mod value_writer;
 
 pub(crate) use kind::elements_max;
+pub(crate) use out::Out;
 pub(crate) use value_reader::read_value;
 pub(crate) use value_writer::put_value;
 
 pub(crate) use reader::{Malformed, Reader};
+
+/// What files need beside payloads. The fuzz targets include this module without them.
+pub(crate) mod files {
+    pub(crate) use super::crc64::add as add_to_checksum;
+    pub(crate) use super::kind::Kind;
+    pub(crate) use super::lzf::Compressor;
+    pub(crate) use super::put_len;
+    pub(crate) use super::reader::Stream;
+    pub(crate) use super::value_reader::read_value_of;
+    pub(crate) use super::value_writer::{kind_of, put_value_of};
+}
 
 use crate::error::CommandError;
 
@@ -49,24 +62,24 @@ impl Damaged {
 }
 
 /// Appends a string as it is.
-pub(crate) fn put_string(bytes: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn put_string(bytes: &[u8], out: &mut impl Out) {
     put_len(bytes.len(), out);
-    out.extend_from_slice(bytes);
+    out.put(bytes);
 }
 
 /// Appends a length or a count.
-fn put_len(len: usize, out: &mut Vec<u8>) {
+pub(crate) fn put_len(len: usize, out: &mut impl Out) {
     match len {
-        len @ ..0x40 => out.push(len as u8),
-        len @ ..0x4000 => out.extend([0x40 | (len >> 8) as u8, len as u8]),
+        len @ ..0x40 => out.put(&[len as u8]),
+        len @ ..0x4000 => out.put(&[0x40 | (len >> 8) as u8, len as u8]),
         len => match u32::try_from(len) {
             Ok(len) => {
-                out.push(reader::LEN_OF_32_BITS);
-                out.extend(len.to_be_bytes());
+                out.put(&[reader::LEN_OF_32_BITS]);
+                out.put(&len.to_be_bytes());
             }
             Err(_longer) => {
-                out.push(reader::LEN_OF_64_BITS);
-                out.extend((len as u64).to_be_bytes());
+                out.put(&[reader::LEN_OF_64_BITS]);
+                out.put(&(len as u64).to_be_bytes());
             }
         },
     }

@@ -9,13 +9,29 @@ pub(super) const LEN_OF_32_BITS: u8 = 0x80;
 /// First byte of a length of 64 bits.
 pub(super) const LEN_OF_64_BITS: u8 = 0x81;
 
+/// Bytes of a string that are read from a stream at a time.
+const STEP_BYTES: usize = 1 << 20;
+
 /// The parts are not what their payload says, or too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// The rest of a payload.
+/// Parts that come one after the other, such as from a file.
+pub(crate) trait Stream {
+    /// The next bytes, as many as there is room for.
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Malformed>;
+}
+
+/// Where parts come from.
+enum Source<'p> {
+    /// The rest of a payload.
+    Payload(&'p [u8]),
+    Stream(&'p mut dyn Stream),
+}
+
+/// The rest of a payload, or of a stream.
 pub(crate) struct Reader<'p> {
-    rest: &'p [u8],
+    source: Source<'p>,
     /// Called for each part that takes as long as one element.
     visit: &'p dyn Fn(),
     /// Whether there is memory for a string of so many bytes.
@@ -32,7 +48,16 @@ enum Length {
 
 impl<'p> Reader<'p> {
     pub(super) const fn new(parts: &'p [u8], visit: &'p dyn Fn()) -> Self {
-        Self { rest: parts, visit, has_room: &|_| true }
+        Self::from(Source::Payload(parts), visit)
+    }
+
+    /// Reads from a stream as far as it is asked to.
+    pub(crate) const fn of_stream(stream: &'p mut dyn Stream, visit: &'p dyn Fn()) -> Self {
+        Self::from(Source::Stream(stream), visit)
+    }
+
+    const fn from(source: Source<'p>, visit: &'p dyn Fn()) -> Self {
+        Self { source, visit, has_room: &|_| true }
     }
 
     /// Asks `has_room` whether there is memory for each string.
@@ -50,8 +75,9 @@ impl<'p> Reader<'p> {
         self.visit
     }
 
+    /// Whether a payload has no more. Of a stream nothing is known.
     pub(crate) const fn is_empty(&self) -> bool {
-        self.rest.is_empty()
+        matches!(self.source, Source::Payload([]))
     }
 
     /// The next byte.
@@ -67,7 +93,7 @@ impl<'p> Reader<'p> {
             Length::Plain(len) => {
                 let len = bounded(len, len_max)?;
                 self.take_room(len)?;
-                self.bytes(len).map(Cow::Borrowed)
+                self.bytes(len)
             }
             Length::Integer(len) => self.integer(len).map(Cow::Owned),
             Length::Compressed => {
@@ -75,7 +101,7 @@ impl<'p> Reader<'p> {
                 let len = bounded(self.plain_length()?, len_max)?;
                 let compressed = self.bytes(compressed_len)?;
                 self.take_room(len)?;
-                lzf::expand(compressed, len, self.visit).map(Cow::Owned)
+                lzf::expand(&compressed, len, self.visit).map(Cow::Owned)
             }
         }
     }
@@ -98,7 +124,7 @@ impl<'p> Reader<'p> {
     }
 
     /// The next length or count.
-    pub(super) fn plain_length(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn plain_length(&mut self) -> Result<u64, Malformed> {
         match self.length()? {
             Length::Plain(len) => Ok(len),
             _ => Err(Malformed),
@@ -115,17 +141,42 @@ impl<'p> Reader<'p> {
         Ok(number.to_string().into_bytes())
     }
 
-    fn bytes(&mut self, len: usize) -> Result<&'p [u8], Malformed> {
-        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Malformed)?;
-        self.rest = rest;
-        Ok(bytes)
+    /// The next `len` bytes.
+    pub(super) fn bytes(&mut self, len: usize) -> Result<Cow<'p, [u8]>, Malformed> {
+        match &mut self.source {
+            Source::Payload(parts) => {
+                let (bytes, rest) = parts.split_at_checked(len).ok_or(Malformed)?;
+                *parts = rest;
+                Ok(Cow::Borrowed(bytes))
+            }
+            Source::Stream(stream) => {
+                // A length that is not true costs no more memory than a step.
+                let mut bytes = Vec::new();
+                while bytes.len() < len {
+                    let begun = bytes.len();
+                    bytes.resize(len.min(begun + STEP_BYTES), 0);
+                    stream.fill(&mut bytes[begun..])?;
+                    (self.visit)();
+                }
+                Ok(Cow::Owned(bytes))
+            }
+        }
     }
 
     /// The next bytes.
-    pub(super) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
-        let (array, rest) = self.rest.split_first_chunk().ok_or(Malformed)?;
-        self.rest = rest;
-        Ok(*array)
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+        match &mut self.source {
+            Source::Payload(parts) => {
+                let (array, rest) = parts.split_first_chunk().ok_or(Malformed)?;
+                *parts = rest;
+                Ok(*array)
+            }
+            Source::Stream(stream) => {
+                let mut array = [0; N];
+                stream.fill(&mut array)?;
+                Ok(array)
+            }
+        }
     }
 }
 

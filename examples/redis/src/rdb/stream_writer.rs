@@ -15,7 +15,7 @@
 use psp_store::{BlockLimits, Element, Group, Stream, StreamEntry, StreamId, Text};
 
 use super::listpack_writer::ListpackWriter;
-use super::{BYTES_PER_VISIT, put_len, put_string, reader};
+use super::{Out, put_len, put_string};
 
 /// The entry has the fields of its node's first entry.
 pub(super) const SAME_FIELDS: i64 = 2;
@@ -23,30 +23,23 @@ pub(super) const SAME_FIELDS: i64 = 2;
 pub(super) const UNKNOWN: u64 = u64::MAX;
 
 /// Appends a stream. Calls `visit` for each part of the work.
-pub(super) fn put_stream(stream: &Stream, visit: &dyn Fn(), out: &mut Vec<u8>) {
-    out.push(reader::LEN_OF_32_BITS);
-    let count_at = out.len();
-    out.extend([0; 4]);
-    let mut nodes: u32 = 0;
+pub(super) fn put_stream(stream: &Stream, visit: &dyn Fn(), out: &mut impl Out) {
+    put_len(count_nodes(stream, visit), out);
     let mut node: Option<Node<'_>> = None;
     for entry in stream.entries().range(StreamId::MIN..=StreamId::MAX) {
         visit();
         let texts: Vec<&[u8]> = entry.texts().map(Text::as_slice).collect();
         let bytes = texts.iter().map(|text| text.len()).sum();
-        let full = node.take_if(|node| node.is_full(bytes));
+        let full = node.take_if(|node| node.size.is_full(bytes));
         if let Some(full) = full {
             full.put(visit, out);
         }
-        let node = node.get_or_insert_with(|| {
-            nodes += 1;
-            Node::new(entry.id, &texts)
-        });
+        let node = node.get_or_insert_with(|| Node::new(entry.id, &texts));
         node.push(&entry, &texts, bytes);
     }
     if let Some(last) = node {
         last.put(visit, out);
     }
-    out[count_at..][..4].copy_from_slice(&nodes.to_be_bytes());
     put_len(stream.len(), out);
     for id in [stream.last_id(), stream.first_id(), stream.removed_id_max()] {
         put_id(id, out);
@@ -57,13 +50,46 @@ pub(super) fn put_stream(stream: &Stream, visit: &dyn Fn(), out: &mut Vec<u8>) {
     groups.for_each(|group| put_group(group, visit, out));
 }
 
+/// How many nodes there will be: their number comes before them.
+fn count_nodes(stream: &Stream, visit: &dyn Fn()) -> usize {
+    let (mut nodes, mut last) = (0, Size::default());
+    for entry in stream.entries().range(StreamId::MIN..=StreamId::MAX) {
+        visit();
+        let bytes = entry.texts().map(|text| text.as_slice().len()).sum();
+        if nodes == 0 || last.is_full(bytes) {
+            nodes += 1;
+            last = Size::default();
+        }
+        last.add(bytes);
+    }
+    nodes
+}
+
+/// What a node holds.
+#[derive(Default)]
+struct Size {
+    entries: usize,
+    bytes: usize,
+}
+
+impl Size {
+    fn is_full(&self, more_bytes: usize) -> bool {
+        let limits = BlockLimits::default();
+        self.entries >= limits.entries || self.bytes + more_bytes >= limits.bytes
+    }
+
+    fn add(&mut self, bytes: usize) {
+        self.entries += 1;
+        self.bytes += bytes;
+    }
+}
+
 /// Entries that share a listpack.
 struct Node<'s> {
     first: StreamId,
     names: Vec<&'s [u8]>,
     entries: ListpackWriter,
-    len: usize,
-    bytes: usize,
+    size: Size,
 }
 
 impl<'s> Node<'s> {
@@ -72,14 +98,8 @@ impl<'s> Node<'s> {
             first,
             names: texts.iter().step_by(2).copied().collect(),
             entries: ListpackWriter::default(),
-            len: 0,
-            bytes: 0,
+            size: Size::default(),
         }
-    }
-
-    fn is_full(&self, more_bytes: usize) -> bool {
-        let limits = BlockLimits::default();
-        self.len >= limits.entries || self.bytes + more_bytes >= limits.bytes
     }
 
     fn push(&mut self, entry: &StreamEntry<'_>, texts: &[&[u8]], bytes: usize) {
@@ -100,29 +120,23 @@ impl<'s> Node<'s> {
             4 + texts.len()
         };
         pack.integer(parts as i64);
-        self.len += 1;
-        self.bytes += bytes;
+        self.size.add(bytes);
     }
 
-    fn put(self, visit: &dyn Fn(), out: &mut Vec<u8>) {
+    fn put(self, visit: &dyn Fn(), out: &mut impl Out) {
         visit();
         let mut head = ListpackWriter::default();
-        head.integer(self.len as i64);
+        head.integer(self.size.entries as i64);
         head.integer(0);
         head.integer(self.names.len() as i64);
         self.names.iter().for_each(|name| head.string(name));
         head.integer(0);
         put_string(&raw(self.first), out);
-        let pack = head.finish(&self.entries);
-        put_len(pack.len(), out);
-        for chunk in pack.chunks(BYTES_PER_VISIT) {
-            visit();
-            out.extend_from_slice(chunk);
-        }
+        out.put_text(&head.finish(&self.entries), visit);
     }
 }
 
-fn put_group(group: &Group, visit: &dyn Fn(), out: &mut Vec<u8>) {
+fn put_group(group: &Group, visit: &dyn Fn(), out: &mut impl Out) {
     put_name(group.name(), out);
     put_id(group.last_id, out);
     put_number(group.entries_read.unwrap_or(UNKNOWN), out);
@@ -130,8 +144,8 @@ fn put_group(group: &Group, visit: &dyn Fn(), out: &mut Vec<u8>) {
     put_len(pending.len(), out);
     for item in pending {
         visit();
-        out.extend(raw(item.id));
-        out.extend(item.delivered_ms.to_le_bytes());
+        out.put(&raw(item.id));
+        out.put(&item.delivered_ms.to_le_bytes());
         put_number(item.deliveries, out);
     }
     let consumers = group.consumers();
@@ -139,26 +153,26 @@ fn put_group(group: &Group, visit: &dyn Fn(), out: &mut Vec<u8>) {
     for consumer in consumers {
         visit();
         put_name(consumer.name(), out);
-        out.extend(consumer.seen_ms().to_le_bytes());
+        out.put(&consumer.seen_ms().to_le_bytes());
         let pending = consumer.pending_from(StreamId::MIN);
         put_len(pending.len(), out);
         for id in pending {
             visit();
-            out.extend(raw(*id));
+            out.put(&raw(*id));
         }
     }
 }
 
-fn put_name(name: &Element, out: &mut Vec<u8>) {
+fn put_name(name: &Element, out: &mut impl Out) {
     put_string(name, out);
 }
 
-fn put_id(id: StreamId, out: &mut Vec<u8>) {
+fn put_id(id: StreamId, out: &mut impl Out) {
     put_number(id.ms, out);
     put_number(id.seq, out);
 }
 
-fn put_number(number: u64, out: &mut Vec<u8>) {
+fn put_number(number: u64, out: &mut impl Out) {
     put_len(number as usize, out);
 }
 

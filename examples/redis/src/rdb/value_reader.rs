@@ -15,8 +15,21 @@ use crate::parse;
 /// The parts are not one value, or of a type that is not known.
 pub(crate) fn read_value(reader: &mut Reader<'_>, len_max: usize) -> Result<Value, Malformed> {
     let kind = Kind::of(reader.byte()?).ok_or(Malformed)?;
+    let value = read_value_of(kind, reader, len_max)?;
+    let may_be_empty = matches!(value, Value::Stream(_));
+    if (value.cardinality() == 0 && !may_be_empty) || !reader.is_empty() {
+        return Err(Malformed);
+    }
+    Ok(value)
+}
+
+/// The next value, which is laid out so. Nothing may be in it.
+///
+/// # Errors
+/// The parts are no such value.
+pub(crate) fn read_value_of(kind: Kind, reader: &mut Reader<'_>, len_max: usize) -> Result<Value, Malformed> {
     let mut parts = Parts { reader, len_max };
-    let value = match kind {
+    Ok(match kind {
         Kind::String => Value::String(parts.string()?),
         Kind::List => parts.list_of_strings()?,
         Kind::ListZiplist => parts.list(Form::Ziplist)?,
@@ -28,16 +41,12 @@ pub(crate) fn read_value(reader: &mut Reader<'_>, len_max: usize) -> Result<Valu
         Kind::Hash => parts.hash_of_strings()?,
         Kind::HashListpack => parts.hash(Form::Listpack)?,
         Kind::HashZiplist => parts.hash(Form::Ziplist)?,
-        Kind::SortedSet => parts.sorted_set_of_strings()?,
+        Kind::SortedSet => parts.sorted_set_of_strings(|parts| Ok(f64::from_le_bytes(parts.reader.array()?)))?,
+        Kind::SortedSetOfDigits => parts.sorted_set_of_strings(Parts::score_of_digits)?,
         Kind::SortedSetListpack => parts.sorted_set(Form::Listpack)?,
         Kind::SortedSetZiplist => parts.sorted_set(Form::Ziplist)?,
         Kind::Stream(version) => Value::Stream(read_stream(parts.reader, version, len_max)?),
-    };
-    let may_be_empty = matches!(value, Value::Stream(_));
-    if (value.cardinality() == 0 && !may_be_empty) || !reader.is_empty() {
-        return Err(Malformed);
-    }
-    Ok(value)
+    })
 }
 
 /// How elements are packed into one string.
@@ -178,15 +187,31 @@ impl Parts<'_, '_> {
         Ok(Value::Hash(hash))
     }
 
-    fn sorted_set_of_strings(&mut self) -> Result<Value, Malformed> {
+    fn sorted_set_of_strings(
+        &mut self,
+        score: impl Fn(&mut Self) -> Result<f64, Malformed>,
+    ) -> Result<Value, Malformed> {
         let mut set = SortedSet::new();
         let len_max = self.len_max;
         self.counted(|parts| {
             let member = parts.reader.string(len_max)?;
-            let score = f64::from_le_bytes(parts.reader.array()?);
+            let score = score(parts)?;
             add(&mut set, &member, score)
         })?;
         Ok(Value::SortedSet(set))
+    }
+
+    /// A score as digits behind their number, or one of three bytes.
+    fn score_of_digits(&mut self) -> Result<f64, Malformed> {
+        Ok(match self.reader.byte()? {
+            253 => f64::NAN,
+            254 => f64::INFINITY,
+            255 => f64::NEG_INFINITY,
+            len => {
+                let digits = self.reader.bytes(len.into())?;
+                parse::float(&digits).map_err(|_text| Malformed)?
+            }
+        })
     }
 
     fn sorted_set(&mut self, form: Form) -> Result<Value, Malformed> {
@@ -317,6 +342,12 @@ mod tests {
         assert_eq!(list, Err(Malformed));
         let hash = read(&packed(16, &pack)).unwrap();
         assert_eq!((hash.type_name(), hash.cardinality()), ("hash", 2));
+        let digits = read(b"\x03\x02\x01a\x032.5\x01b\xff").unwrap();
+        let Value::SortedSet(digits) = digits else {
+            panic!("not a sorted set");
+        };
+        assert_eq!([b"a", b"b"].map(|member| digits.score(member)), [Some(2.5), Some(f64::NEG_INFINITY)]);
+        assert!(read(b"\x03\x01\x01a\xfd").is_err(), "a score that is no number");
         let sorted = read(&packed(17, &pack)).unwrap();
         assert_eq!(sorted.cardinality(), 2);
         let Value::SortedSet(sorted) = sorted else {

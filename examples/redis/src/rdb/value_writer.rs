@@ -4,63 +4,52 @@ use psp_store::Value;
 
 use super::kind::{Kind, StreamVersion};
 use super::stream_writer::put_stream;
-use super::{BYTES_PER_VISIT, put_len};
+use super::{Out, put_len};
 
 /// Appends the type of a value and the value. Calls `visit` for each part of the work.
-pub(crate) fn put_value(value: &Value, visit: &dyn Fn(), out: &mut Vec<u8>) {
-    let mut writer = Writer { out, visit };
+pub(crate) fn put_value(value: &Value, visit: &dyn Fn(), out: &mut impl Out) {
+    out.put(&[kind_of(value).byte()]);
+    put_value_of(value, visit, out);
+}
+
+/// The type of the form in which a value is written.
+pub(crate) fn kind_of(value: &Value) -> Kind {
     match value {
-        Value::String(string) => {
-            writer.out.push(Kind::String.byte());
-            writer.string(string);
-        }
+        Value::String(_) => Kind::String,
+        Value::List(_) => Kind::List,
+        Value::Hash(_) => Kind::Hash,
+        Value::Set(_) => Kind::Set,
+        Value::SortedSet(_) => Kind::SortedSet,
+        Value::Stream(_) => Kind::Stream(StreamVersion::Second),
+    }
+}
+
+/// Appends a value whose type has been written.
+pub(crate) fn put_value_of(value: &Value, visit: &dyn Fn(), out: &mut impl Out) {
+    match value {
+        Value::String(string) => out.put_text(string, visit),
         Value::List(list) => {
-            writer.head(Kind::List, list.len());
-            list.iter().for_each(|element| writer.string(&element));
+            put_len(list.len(), out);
+            list.iter().for_each(|element| out.put_text(&element, visit));
         }
         Value::Hash(hash) => {
-            writer.head(Kind::Hash, hash.len());
+            put_len(hash.len(), out);
             for (field, value) in hash.in_order() {
-                writer.string(&field);
-                writer.string(&value);
+                out.put_text(&field, visit);
+                out.put_text(&value, visit);
             }
         }
         Value::Set(set) => {
-            writer.head(Kind::Set, set.len());
-            set.iter().for_each(|member| writer.string(&member));
+            put_len(set.len(), out);
+            set.iter().for_each(|member| out.put_text(&member, visit));
         }
         Value::SortedSet(set) => {
-            writer.head(Kind::SortedSet, set.len());
+            put_len(set.len(), out);
             for scored in set.iter() {
-                writer.string(&scored.member);
-                writer.out.extend(scored.score.to_le_bytes());
+                out.put_text(&scored.member, visit);
+                out.put(&scored.score.to_le_bytes());
             }
         }
-        Value::Stream(stream) => {
-            writer.out.push(Kind::Stream(StreamVersion::Second).byte());
-            put_stream(stream, visit, out);
-        }
-    }
-}
-
-struct Writer<'w> {
-    out: &'w mut Vec<u8>,
-    visit: &'w dyn Fn(),
-}
-
-impl Writer<'_> {
-    fn head(&mut self, kind: Kind, len: usize) {
-        self.out.push(kind.byte());
-        put_len(len, self.out);
-    }
-
-    fn string(&mut self, bytes: &[u8]) {
-        put_len(bytes.len(), self.out);
-        self.out.reserve(bytes.len());
-        (self.visit)();
-        for chunk in bytes.chunks(BYTES_PER_VISIT) {
-            (self.visit)();
-            self.out.extend_from_slice(chunk);
-        }
+        Value::Stream(stream) => put_stream(stream, visit, out),
     }
 }

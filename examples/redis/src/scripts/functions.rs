@@ -105,6 +105,8 @@ pub struct Functions {
     shelves: RwLock<Shelves>,
     /// Counts libraries, also those that could not be added.
     ids: AtomicU64,
+    /// Counts those that came or went.
+    changes: AtomicU64,
 }
 
 #[derive(Debug, Default)]
@@ -164,7 +166,9 @@ impl Functions {
         libraries: Vec<FunctionLibrary>,
         policy: Policy,
     ) -> Result<Vec<Arc<FunctionLibrary>>, Refused> {
+        let added = libraries.len();
         let replaced = self.shelves.write().exchange(libraries, policy)?;
+        self.changes.fetch_add((added + replaced.len()) as u64, Ordering::Relaxed);
         let is_other = |(old, new): &Replaced| new.as_ref().is_none_or(|new| new.code != old.code);
         let gone = replaced.into_iter().filter(is_other);
         Ok(gone.map(|(old, _)| old).collect())
@@ -172,7 +176,14 @@ impl Functions {
 
     /// Removes a library. `None` if there is none of this name.
     pub(crate) fn remove(&self, library: &str) -> Option<Arc<FunctionLibrary>> {
-        self.shelves.write().take(library)
+        let gone = self.shelves.write().take(library);
+        self.changes.fetch_add(gone.is_some().into(), Ordering::Relaxed);
+        gone
+    }
+
+    /// Libraries that came or went: a counter that only grows.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.load(Ordering::Relaxed)
     }
 }
 

@@ -29,6 +29,7 @@ use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
 use crate::monitors::{Moment, feed};
 use crate::parse::{self, Result};
+use crate::persistence::{Gate, MISCONFIGURED};
 use crate::tracking;
 use crate::transcript::Transcript;
 
@@ -216,6 +217,8 @@ impl Run<'_> {
             "ERR Write commands are not allowed from read-only scripts."
         } else if self.is_out_of_memory && !self.has_written.get() && spec.flags.contains(Flag::DenyOom) {
             return Err(CommandError::OutOfMemory);
+        } else if server.persistence.gate() == Gate::Misconfigured && spec.flags.contains(Flag::Write) {
+            return Err(MISCONFIGURED);
         } else {
             return Ok(());
         };

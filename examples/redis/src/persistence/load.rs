@@ -1,0 +1,153 @@
+//! Reads a file into the databases.
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use psp_store::{Value, unix_time_ms};
+
+use super::file_reader::{Entry, FileError, FileReader, Item};
+use crate::commands::functions::load_library;
+use crate::scripts::functions::Policy;
+use crate::state::ServerState;
+
+/// Keys between two looks at the clock, and whether the server ends.
+const KEYS_PER_LOOK: u64 = 1024;
+/// Time between two lines of the log.
+const LOG_INTERVAL: Duration = Duration::from_secs(5);
+
+/// How far a load has come.
+#[derive(Debug, Default)]
+pub(super) struct LoadProgress {
+    pub(super) bytes: AtomicU64,
+    pub(super) all_bytes: AtomicU64,
+}
+
+/// What becomes of a key or a library that is there already.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Present {
+    /// The file has it twice, and is damaged.
+    IsError,
+    /// The one of the file takes its place.
+    IsReplaced,
+}
+
+/// What was read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Loaded {
+    pub(super) keys: u64,
+    /// Keys that had expired, and were dropped.
+    pub(super) expired: u64,
+    /// Collections without elements, which old versions may have left.
+    pub(super) empty: u64,
+    pub(super) libraries: u64,
+}
+
+/// Why nothing is served.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file is damaged, or has something that is not known.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The system refuses to read it.
+    #[error(transparent)]
+    System(#[from] std::io::Error),
+    /// The server ends.
+    #[error("the server ends")]
+    GivenUp,
+}
+
+/// Reads the file at `path`.
+///
+/// # Errors
+/// It cannot be read as a whole. What came before the error is in the databases.
+pub(super) fn load(
+    server: &ServerState,
+    path: &Path,
+    present: Present,
+    progress: &LoadProgress,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<Loaded, LoadError> {
+    let file = File::open(path)?;
+    progress.all_bytes.store(file.metadata()?.len(), Ordering::Relaxed);
+    let mut reader = FileReader::new(file, server.settings.config.rdbchecksum)?;
+    let (now_ms, mut looked) = (unix_time_ms(), Instant::now());
+    let (mut loaded, mut database, mut entries) = (Loaded::default(), 0, 0_u64);
+    loop {
+        match reader.next(&|| {})? {
+            Item::Aux { name, value } => note(&name, &value),
+            Item::Library(code) => {
+                let policy = match present {
+                    Present::IsError => Policy::Append,
+                    Present::IsReplaced => Policy::Replace,
+                };
+                let added = load_library(server, &code, policy);
+                added.map_err(|error| reader.error(format!("a library of functions cannot be loaded: {error}")))?;
+                loaded.libraries += 1;
+            }
+            Item::Database(number) => {
+                let count = server.databases.count();
+                let number = usize::try_from(number).ok().filter(|number| *number < count);
+                let too_many =
+                    || reader.error(format!("the file has more databases than the setting `databases`: {count}"));
+                database = number.ok_or_else(too_many)?;
+            }
+            Item::Entry(entry) => {
+                entries += 1;
+                if entry.expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+                    loaded.expired += 1;
+                } else if is_empty(&entry.value) {
+                    loaded.empty += 1;
+                } else if store(server, database, entry, present) {
+                    loaded.keys += 1;
+                } else {
+                    return Err(reader.error("a key comes twice").into());
+                }
+            }
+            Item::End => break,
+        }
+        if entries.is_multiple_of(KEYS_PER_LOOK) {
+            progress.bytes.store(reader.offset(), Ordering::Relaxed);
+            if !goes_on() {
+                return Err(LoadError::GivenUp);
+            }
+            if looked.elapsed() >= LOG_INTERVAL {
+                looked = Instant::now();
+                let percent = reader.offset() * 100 / progress.all_bytes.load(Ordering::Relaxed).max(1);
+                tracing::info!("loading {}: {percent} %, {} keys", path.display(), loaded.keys);
+            }
+        }
+    }
+    Ok(loaded)
+}
+
+/// Says where the file is from.
+fn note(name: &[u8], value: &[u8]) {
+    if matches!(name, b"redis-ver" | b"valkey-ver") {
+        tracing::info!("the file was written by version {}", String::from_utf8_lossy(value));
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    value.cardinality() == 0 && !matches!(value, Value::Stream(_))
+}
+
+/// Stores a key. `false` if it is there, and may not.
+fn store(server: &ServerState, database: usize, entry: Entry, present: Present) -> bool {
+    let Entry { key, value, expire_at_ms, idle_s, frequency } = entry;
+    server.databases.get(database).update(&key, |slot| {
+        if slot.value().is_some() && present == Present::IsError {
+            return false;
+        }
+        slot.insert(value);
+        slot.set_expire_at_ms(expire_at_ms);
+        if let Some(idle_s) = idle_s {
+            slot.set_idle_s(idle_s);
+        }
+        if let Some(frequency) = frequency {
+            slot.set_frequency(frequency);
+        }
+        true
+    })
+}
