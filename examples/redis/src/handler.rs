@@ -75,6 +75,7 @@ impl Handler<RespHead> for RedisHandler {
     type Connection = Client;
 
     fn init(&self, runtime: ServerHandle) {
+        self.server.persistence.announce();
         if self.server.runtime.set(runtime).is_err() {
             tracing::warn!("a second server runs on the same keys: INFO shows the first one's state");
         }

@@ -31,7 +31,16 @@ pub(crate) struct Reload {
 }
 
 impl Persistence {
-    /// The file that the server begins with, if there is one. Says in the log what becomes of the data.
+    /// Says in the log if nothing is saved.
+    pub(crate) fn announce(&self) {
+        if !self.saves_by_default() {
+            tracing::info!(
+                "keys are in memory alone, and are lost at the end: `save` (--save) is not set, such as '3600 1 300 100'"
+            );
+        }
+    }
+
+    /// The file that the server begins with, if there is one.
     ///
     /// # Errors
     /// There is no folder for the file.
@@ -39,11 +48,6 @@ impl Persistence {
         let own = self.place.read().path();
         let dir = self.dir();
         ensure!(dir.is_dir(), "dir (--dir) is {}, which is no folder", dir.display());
-        if config.save.is_empty() {
-            tracing::info!(
-                "keys are in memory alone, and are lost at the end: `save` (--save) is not set, such as '3600 1 300 100'"
-            );
-        }
         Ok(match &config.load {
             Some(other) if own.exists() => {
                 let (own, other) = (own.display(), other.display());

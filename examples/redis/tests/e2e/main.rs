@@ -27,6 +27,7 @@ mod memory;
 mod overload;
 mod patterns;
 mod payloads;
+mod persistence;
 mod pipelines;
 mod ports;
 mod protocol;

@@ -3,7 +3,7 @@
 use crate::common::{Connection, Options, Reply, Server};
 
 /// Makes keys in each of the forms that redis-server writes.
-fn fill(client: &mut Connection) {
+pub(crate) fn fill(client: &mut Connection) {
     let long = "x".repeat(10_000);
     let numbers: Vec<String> = (-300_i64..300).map(|number| format!("{}", number * 7_777_777)).collect();
     let words: Vec<String> = (0..600).map(|word| format!("word{word}{}", "y".repeat(word % 70))).collect();
@@ -57,7 +57,7 @@ fn fill(client: &mut Connection) {
 }
 
 /// What a client sees of `key`, in an order that does not depend on the server.
-fn content(client: &mut Connection, key: &str) -> String {
+pub(crate) fn content(client: &mut Connection, key: &str) -> String {
     let ty = client.ask(&format!("TYPE {key}"));
     let read = match &*ty {
         "+string" => format!("GET {key}"),

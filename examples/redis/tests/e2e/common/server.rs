@@ -33,6 +33,10 @@ pub(crate) struct Options {
     pub(crate) unixsocketperm: Option<&'static str>,
     /// Lines of the ACL file `users.acl` in the server's folder.
     pub(crate) aclfile: Option<String>,
+    /// Where the data set is saved; the server's folder by default.
+    pub(crate) dir: Option<PathBuf>,
+    /// The save points; none by default.
+    pub(crate) save: Option<&'static str>,
     /// Text of the TOML file for `--config`.
     pub(crate) config: Option<&'static str>,
     /// The control group in which it runs.
@@ -61,6 +65,8 @@ impl Options {
             ("--aclfile", users),
             ("--unixsocket", mode.map(|_| socket)),
             ("--unixsocketperm", mode.map(str::to_owned)),
+            ("--dir", Some(self.dir.as_deref().unwrap_or(directory).display().to_string())),
+            ("--save", Some(self.save.unwrap_or_default().to_owned())),
             ("--requirepass", self.requirepass.map(str::to_owned)),
             ("--maxclients", self.maxclients.map(|limit| limit.to_string())),
             ("--timeout", self.timeout_s.map(|limit| limit.to_string())),
@@ -193,12 +199,11 @@ fn psp_redis(options: &Options, directory: &Path) -> Start {
 fn redis_server(program: &OsStr, options: &Options, directory: &Path) -> Start {
     let port = free_port();
     let mut command = options.command(program);
-    command.args(["--bind", options.bind(), "--port", &port.to_string(), "--save", ""]);
+    command.args(["--bind", options.bind(), "--port", &port.to_string()]);
     command.args(["--enable-debug-command", options.debug()]);
     // Without a limit, Redis buffers all replies that a client does not read. With a limit, it
     // closes the connection when the replies exceed it.
     command.args(["--client-output-buffer-limit", "normal 16mb 0 0"]);
-    command.arg("--dir").arg(directory);
     command.args(options.common_flags(directory));
     Start { command, port: Some(port) }
 }
