@@ -247,6 +247,11 @@ impl Rehearsal {
         self.scheduler.reservation_updates()
     }
 
+    /// Whether requests of the types with these indices may travel in one run.
+    pub(crate) fn same_run(&self, first: u32, next: u32) -> bool {
+        self.scheduler.same_run(RequestType::new(first), RequestType::new(next))
+    }
+
     /// Goes on under the policy of `next`.
     pub(crate) fn switches(&mut self, now_ns: u64, next: Self) -> String {
         let mut next = next.scheduler;

@@ -96,8 +96,10 @@ impl Handover for CFcfs {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use crate::policy::Policy;
-    use crate::rehearsal::Rehearsal;
+    use crate::rehearsal::{Rehearsal, UNKNOWN};
     use crate::request_type::TypeSpec;
     use crate::scheduler::Relief;
     use crate::setup::Preemption;
@@ -106,6 +108,19 @@ mod tests {
     fn no_worker_is_reserved_so_no_type_needs_relief() {
         let policy = Rehearsal::with_one_type(Policy::c_fcfs(), 2);
         assert_eq!((policy.reservation_updates(), policy.relief(0)), (0, Relief::NotNeeded));
+    }
+
+    #[test]
+    fn types_travel_in_one_run_where_policies_treat_them_alike() {
+        let alike = Policy::NAMES.into_iter().filter(|name| {
+            let policy: Policy = name.parse().expect("its own name");
+            let types = [10, 12, 1_000].map(|us| TypeSpec::new("T").service_time(Duration::from_micros(us)).share(0.3));
+            let policy = Rehearsal::new(policy, 4, types);
+            assert!(policy.same_run(2, 2) && !policy.same_run(0, 2) && !policy.same_run(0, UNKNOWN), "{name}");
+            policy.same_run(0, 1)
+        });
+        let names = ["darc", "darc-static", "darc-lending", "portfolio", "cscq", "darc-distributed"];
+        assert_eq!(alike.collect::<Vec<_>>(), names);
     }
 
     #[test]

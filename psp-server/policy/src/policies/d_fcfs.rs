@@ -37,6 +37,15 @@ pub(crate) fn scheduler(setup: &SchedulerSetup<'_>) -> Distributed<DFcfs, NoFeed
 mod tests {
     use crate::policy::Policy;
     use crate::rehearsal::{Rehearsal, requests};
+    use crate::request_type::TypeSpec;
+
+    #[test]
+    fn what_was_refused_and_what_waits_is_counted() {
+        let mut policy = Rehearsal::new(Policy::d_fcfs(), 1, [TypeSpec::new("ONE").queue_capacity(2)]);
+        assert_eq!(policy.arrive_all([0; 5]), "refuse 2, refuse 3, refuse 4, 0@0");
+        let status = policy.type_status(0);
+        assert_eq!((status.queued, status.rejections), (1, 3));
+    }
 
     #[test]
     fn queues_of_workers_that_go_join_others_in_order_of_arrival() {

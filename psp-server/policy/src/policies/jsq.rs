@@ -80,8 +80,10 @@ mod tests {
     use crate::event::HandOff;
     use crate::policy::Policy;
     use crate::rehearsal::{ONE, Rehearsal};
+    use crate::request_type::TypeSpec;
     use crate::settings;
     use crate::settings::JsqTies;
+    use crate::setup::Preemption;
 
     #[test]
     fn requests_join_the_worker_with_the_fewest_and_stay_there() {
@@ -159,6 +161,26 @@ mod tests {
             assert_eq!(jsq.completes(2_300, 1), "1@1");
             assert_eq!(jsq.completes(2_400, 1), joined);
         }
+    }
+
+    #[test]
+    fn suspended_requests_count_and_a_worker_without_a_context_is_joined_last() {
+        let at_home = |contexts| {
+            let preemption = Some(Preemption::new(0));
+            Rehearsal::at_home(Policy::jsq(), 2, [TypeSpec::new("ONE")], preemption, contexts)
+        };
+        let mut jsq = at_home(4);
+        for (id, ran) in (0..).zip(["0@0", "1@1", ""]) {
+            assert_eq!(jsq.arrives(0, id, ONE), ran);
+        }
+        assert_eq!(jsq.yields_after(100, 0, 100), "2@0");
+        assert_eq!(jsq.arrives(200, 3, ONE), "");
+        assert_eq!(jsq.completes(300, 1), "3@1", "worker 0 has two");
+
+        let mut jsq = at_home(1);
+        assert_eq!(jsq.arrives(0, 0, ONE), "0@0");
+        assert_eq!(jsq.blocks(100, 0, 100), "");
+        assert_eq!(jsq.arrives(200, 1, ONE), "1@1");
     }
 
     #[test]

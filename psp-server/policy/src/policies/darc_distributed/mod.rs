@@ -340,7 +340,9 @@ mod tests {
                 assert_eq!(darc.arrives(100, 2, SHORT), "");
                 assert_eq!(darc.deadline_ns(), Some(1_010));
             }
+            assert_eq!(darc.reservation_updates(), 1);
             assert_eq!(darc.has_workers(1), "", "worker 0 is everyone's");
+            assert_eq!(darc.reservation_updates(), 2);
             if !waits_before {
                 assert_eq!(darc.arrives(100, 2, SHORT), "");
             }

@@ -62,6 +62,14 @@ fn a_long_borrows_when_it_waited_and_is_preempted_when_a_short_did() {
 }
 
 #[test]
+fn each_change_of_the_workers_reserves_them_anew() {
+    let mut rehearsal = lending(DarcLending::default());
+    assert_eq!(rehearsal.reservation_updates(), 1);
+    rehearsal.has_workers(2);
+    assert_eq!(rehearsal.reservation_updates(), 2);
+}
+
+#[test]
 fn patience_grows_while_longs_wait() {
     let mut rehearsal = all_lent(DarcLending::default());
     rehearsal.arrives(70 * MICRO, 3, LONG);
