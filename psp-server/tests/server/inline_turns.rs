@@ -12,8 +12,12 @@ use crate::common::{Client, Gate, OfLines, PATIENCE, Spawned, handler, lines, un
 
 /// A request has its turn for as long, at least.
 const STEP: Duration = Duration::from_millis(1);
-/// A budget for which no such request needs its thread.
+/// A budget that each step takes longer than.
 const SHORT_US: u64 = 100;
+/// One hundred of these are longer than it takes until others ask a stuck request to yield.
+const LONG_US: u64 = 5_000;
+/// When a request is stuck.
+const STUCK_MS: u64 = 50;
 
 /// What requests do and wait for. A request that waits in vain answers `alone`.
 #[derive(Default)]
@@ -24,6 +28,8 @@ struct Scene {
     /// Turns of requests that run until others are over.
     turns: AtomicUsize,
     others: AtomicUsize,
+    /// Those that went on until another was served.
+    outlasted: AtomicUsize,
 }
 
 impl Scene {
@@ -44,6 +50,15 @@ impl Scene {
                     checkpoint();
                 },
             ),
+            b"outlasts" => {
+                let is_done = goes_on_until(|| self.others.load(Ordering::SeqCst) > 0, checkpoint);
+                self.outlasted.fetch_add(1, Ordering::SeqCst);
+                is_done
+            }
+            b"keeps" => {
+                self.turns.fetch_add(1, Ordering::SeqCst);
+                goes_on_until(|| self.outlasted.load(Ordering::SeqCst) > 0, checkpoint)
+            }
             _ => {
                 self.others.fetch_add(1, Ordering::SeqCst);
                 true
@@ -64,13 +79,13 @@ fn goes_on_until(is_over: impl Fn() -> bool, step: impl Fn()) -> bool {
 }
 
 /// A server with one type, whose requests are long.
-fn start(scene: &Arc<Scene>, workers: usize) -> SpawnedServer {
+fn start(scene: &Arc<Scene>, workers: usize, budget_us: u64) -> SpawnedServer {
     let at = scene.clone();
     let config = Config::default().workers(workers).topology(Topology::Inline);
     lines()
-        .types([TypeSpec::new("long").service_time(10 * STEP)])
-        .policy(Policy::c_fcfs())
-        .config(config.net_budget_us(SHORT_US))
+        .types([TypeSpec::new("long").service_time(100 * STEP)])
+        .policy(Policy::darc())
+        .config(config.net_budget_us(budget_us).stuck_after_ms(STUCK_MS).stuck_after_means(1))
         .handler(handler(move |request, reply| {
             let line = at.serve(request.payload.trim_ascii_end(), request.worker);
             reply.put(format!("{line}\n").as_bytes());
@@ -88,7 +103,7 @@ fn sent(server: &SpawnedServer, request: &str) -> Client {
 #[test]
 fn a_request_of_another_worker_does_not_wait_for_that_of_the_net_thread() {
     let scene = Arc::new(Scene::default());
-    let server = start(&scene, 2);
+    let server = start(&scene, 2, SHORT_US);
     let mut hold = sent(&server, "hold");
     until("it runs", || scene.gate.waiting.load(Ordering::SeqCst) == 1);
     let mut clients = [server.connect(), server.connect()];
@@ -106,11 +121,25 @@ fn a_request_of_another_worker_does_not_wait_for_that_of_the_net_thread() {
 #[test]
 fn requests_that_take_turns_leave_the_net_thread_to_others() {
     let scene = Arc::new(Scene::default());
-    let server = start(&scene, 1);
+    let server = start(&scene, 1, SHORT_US);
     let mut endless = [sent(&server, "endless"), sent(&server, "endless")];
     until("they take turns", || scene.turns.load(Ordering::SeqCst) > 10);
     assert_eq!(sent(&server, "other").line(), "done");
     for client in &mut endless {
+        assert_eq!(client.line(), "done");
+    }
+}
+
+/// The net thread runs its own request all the time.
+#[test]
+fn a_request_that_made_room_on_another_worker_goes_on() {
+    let scene = Arc::new(Scene::default());
+    let server = start(&scene, 2, LONG_US);
+    let mut keeps = sent(&server, "keeps");
+    until("the net thread has it", || scene.turns.load(Ordering::SeqCst) > 0);
+    let mut outlasts = sent(&server, "outlasts");
+    let mut other = sent(&server, "other");
+    for client in [&mut other, &mut outlasts, &mut keeps] {
         assert_eq!(client.line(), "done");
     }
 }
