@@ -29,6 +29,7 @@ use crate::event::{Action, Event, WorkerId};
 use crate::parts::dispersion::Dispersion;
 use crate::parts::finishing::Finishing;
 use crate::parts::grouped::Grouped;
+use crate::parts::plan::Aging;
 use crate::parts::running::Turn;
 use crate::parts::waiting::Waiting;
 use crate::policies::darc::Darc;
@@ -246,6 +247,16 @@ impl Recaller {
         turn.yields && !turn.preempted && !(self.inline && worker.0 == 0)
     }
 
+    /// For how long a request runs that was late when its turn began; 0 if it was not.
+    fn late_until_ns(&self, aging: Aging, turn: &Turn) -> u64 {
+        let before_ns = turn.waiting.served_ns;
+        if before_ns == 0 || turn.started_ns < aging.late_at_ns(&turn.waiting) {
+            return 0;
+        }
+        let waited_ns = turn.waiting.waited_ns(turn.started_ns);
+        aging.in_time_ns(waited_ns).max(before_ns.saturating_add(self.late_turn_ns))
+    }
+
     /// Whether the request on `worker` is about to finish. Sets the deadline for when it should have.
     fn is_finishing(&mut self, now_ns: u64, worker: WorkerId, grouped: &Grouped) -> bool {
         let Grouped { queues, running, .. } = grouped;
@@ -352,14 +363,7 @@ impl Recaller {
                 let Recall::Ahead { after_ns, .. } = self.allowances.of(number).recall else {
                     continue;
                 };
-                let waited_ns = turn.waiting.waited_ns(turn.started_ns);
-                let in_time_ns = plan.aging.map_or(0, |aging| aging.in_time_ns(waited_ns));
-                let before_ns = turn.waiting.served_ns;
-                let late_until_ns = if in_time_ns > before_ns {
-                    in_time_ns.max(before_ns.saturating_add(self.late_turn_ns))
-                } else {
-                    0
-                };
+                let late_until_ns = plan.aging.map_or(0, |aging| self.late_until_ns(aging, turn));
                 let left_ns = after_ns.max(late_until_ns).saturating_sub(attained_ns);
                 let aged_ns = now_ns.saturating_add(left_ns);
                 if !self.due(now_ns, aged_ns) || !anyone_waits && would_take(now_ns, number, worker, grouped) {

@@ -97,6 +97,17 @@ fn the_request_with_the_least_of_its_allowance_left_goes_first() {
 }
 
 #[test]
+fn no_worker_is_taken_back_for_a_short_before_the_turn_of_a_long() {
+    for (longs, stops) in [(3, "stop 0"), (4, "")] {
+        let mut rehearsal = all_lent(DarcLending::default().patience(0.1));
+        // It may wait for 899 us, and has 3 us left.
+        (3..longs).for_each(|id| assert_eq!(rehearsal.arrives(70 * MICRO, id, LONG), ""));
+        assert_eq!(rehearsal.arrives(966 * MICRO, 4, SHORT), "");
+        assert_eq!(rehearsal.ticks(966_800), stops);
+    }
+}
+
+#[test]
 fn patience_ends_at_its_maximum() {
     let mut rehearsal = all_lent(DarcLending::default());
     rehearsal.arrives(70 * MICRO, 3, LONG);
@@ -308,18 +319,17 @@ fn what_has_less_of_its_allowance_left_than_the_short_is_not_preempted_for_it() 
 
 /// Three workers, of which worker 0 is reserved for SPREAD, half of which takes 50 ns and half 100 us. These age after
 /// 20 us, and cannot wait for a preemption. The others are for LONG requests of 10 ms.
-fn spread_and_long() -> Rehearsal {
+fn spread_and_long(settings: DarcLending) -> Rehearsal {
     let spec = |name, us| TypeSpec::new(name).service_time(Duration::from_micros(us)).share(0.5);
     let spread = [50, 100 * MICRO].into_iter().cycle().map(|ns| sample(SHORT, ns));
     let samples: Vec<Sample> = spread.take(100).chain(vec![sample(LONG, 10_000 * MICRO); 100]).collect();
     let types = [spec("SPREAD", 50), spec("LONG", 10_000)];
-    let settings = DarcLending::default().aged_after_costs(20.0);
-    Rehearsal::with_history(settings, 3, types, &samples, 1_000_000 * MICRO)
+    Rehearsal::with_history(settings.aged_after_costs(20.0), 3, types, &samples, 1_000_000 * MICRO)
 }
 
 #[test]
 fn longer_requests_make_way_for_one_that_waits_and_for_none_yet_to_come() {
-    let mut rehearsal = spread_and_long();
+    let mut rehearsal = spread_and_long(DarcLending::default());
     for (id, expected) in [(0, "0@1"), (1, "1@2"), (2, "")] {
         assert_eq!(rehearsal.arrives(0, id, LONG), expected);
     }
@@ -329,10 +339,44 @@ fn longer_requests_make_way_for_one_that_waits_and_for_none_yet_to_come() {
     assert_eq!(rehearsal.arrives(borrows_ns + 100, 3, SHORT), "stop 0");
 }
 
+/// LONG requests on workers 1 and 2, and one of SPREAD that ran for 21 us and leaves worker 0 idle.
+fn one_is_aged(settings: DarcLending) -> Rehearsal {
+    let mut rehearsal = spread_and_long(settings);
+    (0..2).for_each(|id| _ = rehearsal.arrives(0, id, LONG));
+    assert_eq!(rehearsal.arrives(0, 2, SHORT), "2@0");
+    assert_eq!(rehearsal.ticks(20 * MICRO), "stop 0");
+    assert_eq!(rehearsal.yields_after(21 * MICRO, 0, 21 * MICRO), "");
+    rehearsal
+}
+
+/// What a request of SPREAD may wait that runs for 21 us: of its like, which take 50 us, one may wait for 449.
+const AGED_WAITS_NS: f64 = 21_000.0 * 449.0 / 50.0;
+
+#[test]
+fn an_aged_request_that_is_late_takes_the_worker_that_was_to_be_idle() {
+    let mut rehearsal = one_is_aged(DarcLending::default().patience(1.0).patience_min(1.0));
+    let late_ns = 21 * MICRO + (AGED_WAITS_NS / 5.0) as u64;
+    assert_eq!(rehearsal.deadline_ns(), Some(late_ns));
+    assert_eq!(rehearsal.ticks(late_ns - 1), "");
+    assert_eq!(rehearsal.ticks(late_ns), "2@0");
+    // It is not asked to stop at once, but after as long as five preemptions take.
+    assert_eq!(rehearsal.deadline_ns(), Some(late_ns + 5 * MICRO));
+    assert_eq!(rehearsal.ticks(late_ns + 5 * MICRO), "stop 0");
+}
+
+#[test]
+fn a_longer_request_makes_way_for_an_aged_one_that_has_waited_for_a_part_of_what_it_may() {
+    let mut rehearsal = one_is_aged(DarcLending::default());
+    let due_ns = 21 * MICRO + (AGED_WAITS_NS / 10.0) as u64;
+    assert_eq!(rehearsal.deadline_ns(), Some(due_ns));
+    assert_eq!(rehearsal.ticks(due_ns - 1), "");
+    assert_eq!(rehearsal.ticks(due_ns), "stop 2, 2@0", "another is to be idle");
+}
+
 #[test]
 fn an_aged_request_goes_on_where_a_longer_one_would_take_its_worker_at_once() {
     for longs in [2, 3] {
-        let mut rehearsal = spread_and_long();
+        let mut rehearsal = spread_and_long(DarcLending::default());
         (0..longs).for_each(|id| _ = rehearsal.arrives(0, id, LONG));
         assert_eq!(rehearsal.arrives(0, 3, SHORT), "3@0");
         assert_eq!(rehearsal.ticks(20 * MICRO), "stop 0", "a worker is to be idle");
@@ -443,11 +487,11 @@ fn when_it_does_not_finish_in_time_one_is_preempted() {
 
 #[test]
 fn others_are_preempted_for_all_waiting_requests_but_one() {
-    let mut rehearsal = all_lent_and_known(DarcLending::default());
-    for id in 4..7 {
-        assert_eq!(rehearsal.arrives(98_500, id, SHORT), "");
+    for (shorts, stops) in [(2, "stop 1"), (3, "stop 1, stop 0")] {
+        let mut rehearsal = all_lent_and_known(DarcLending::default());
+        (0..shorts).for_each(|id| assert_eq!(rehearsal.arrives(98_500, 4 + id, SHORT), ""));
+        assert_eq!(rehearsal.ticks(99_300), stops);
     }
-    assert_eq!(rehearsal.ticks(99_300), "stop 1, stop 0");
 }
 
 #[test]
