@@ -164,3 +164,38 @@ impl Handover for TypedQueues {
         self.idle.take_running(&self.running);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::RequestId;
+    use crate::rehearsal::setup;
+    use crate::request_type::{TypeSpec, TypeTable};
+
+    const SHORT: RequestType = RequestType::new(0);
+    const LONG: RequestType = RequestType::new(1);
+
+    #[test]
+    fn requests_wait_by_type_run_and_are_asked_to_stop_once() {
+        let types: TypeTable = [TypeSpec::new("SHORT").queue_capacity(1), TypeSpec::new("LONG")].into_iter().collect();
+        let mut queues = TypedQueues::new(&setup(2, &types));
+        for (request, request_type) in [(0, SHORT), (1, SHORT), (2, LONG)] {
+            let request = RequestId(request);
+            queues.on_event(0, Event::Arrived { request, request_type, deadline_ns: None });
+        }
+        let refused = Action::Reject { request: RequestId(1), request_type: SHORT };
+        assert_eq!([queues.next_refused(), queues.next_refused()], [Some(refused), None]);
+        assert_eq!(
+            [0, 1, 2].map(|slot| (queues.queued(slot), queues.can_run(slot))),
+            [(1, true), (1, true), (0, false)]
+        );
+        let runs = [0, 1].map(|slot| queues.run(5, slot).is_some());
+        assert_eq!((runs, queues.run(5, 0)), ([true, true], None));
+        let workers = [0, 1].map(WorkerId);
+        let running: Vec<_> = queues.running().collect();
+        assert_eq!(running, [(workers[0], SHORT, 5), (workers[1], LONG, 5)]);
+        assert_eq!(workers.map(|worker| queues.slot_on(worker)), [Some(0), Some(1)]);
+        let stops = Action::Preempt { worker: workers[1], quantum_ns: 9 };
+        assert_eq!([queues.preempt(workers[1], 9), queues.preempt(workers[1], 9)], [Some(stops), None]);
+    }
+}

@@ -198,6 +198,17 @@ mod tests {
     }
 
     #[test]
+    fn it_takes_over_what_was_preempted() {
+        let mut policy = Rehearsal::with_one_type(Policy::sq().quantum_us(2), 1);
+        assert_eq!(policy.arrives(0, 0, ONE), "0@0");
+        assert_eq!(policy.arrives(0, 1, ONE), "");
+        assert_eq!(policy.ticks(2_000), "stop 0");
+        assert_eq!(policy.yields_after(2_000, 0, 2_000), "1@0");
+        assert_eq!(policy.switches(2_100, Rehearsal::with_one_type(Policy::jsq(), 1)), "");
+        assert_eq!(policy.completes(2_200, 0), "0@0");
+    }
+
+    #[test]
     fn what_waits_at_a_worker_that_goes_joins_others_in_order_of_arrival() {
         let behind = ["2@0", "4@0", "3@0", "5@0"];
         let first_in_the_central_queue = ["2@0", "3@0", "4@0", "5@0"];

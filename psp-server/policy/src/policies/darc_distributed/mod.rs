@@ -399,5 +399,6 @@ mod tests {
         assert_eq!(policy.switches(30, rehearsal(2, None)), "");
         assert_eq!(policy.completes(40, 0), "", "worker 0 is short requests'");
         assert_eq!(policy.completes(50, 1), "2@1");
+        assert_eq!(policy.hand_offs.last(), Some(&HandOff::Own), "it waited there");
     }
 }
