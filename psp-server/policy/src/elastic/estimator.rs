@@ -245,6 +245,19 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_that_comes_back_soon_stays_at_the_load_at_which_it_went() {
+        for (intervals, left) in [(1, 2), (REGRETTING + 1, 1)] {
+            let mut workers = estimator(1, 4);
+            assert_eq!(workers.decide(&[load(1.0, 1.0)], false), 2);
+            while workers.decide(&[load(0.5, 0.0)], false) > 1 {}
+            (1..intervals).for_each(|_| _ = workers.decide(&[load(0.5, 0.0)], false));
+            assert_eq!(workers.decide(&[load(1.0, 1.0)], false), 2);
+            (0..4 * SETTLING).for_each(|_| _ = workers.decide(&[load(0.6, 0.0)], false));
+            assert_eq!(workers.workers(), left, "after {intervals} intervals");
+        }
+    }
+
+    #[test]
     fn a_worker_comes_when_requests_are_late_although_few_wait() {
         let mut workers = estimator(1, 4);
         assert_eq!(workers.decide(&[load(0.4, 0.1)], false), 1);

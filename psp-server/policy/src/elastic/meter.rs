@@ -298,6 +298,12 @@ mod tests {
             let mut meter = Meter::new(&setup, &ElasticSettings::default());
             let mut now_ns = 0;
             for id in (0..400).map(RequestId) {
+                // One that was not measured is not late, for however long it waited.
+                let dropped = RequestId(1_000 + id.0);
+                meter.arrived(now_ns, dropped, 0);
+                now_ns += 1_000_000;
+                meter.started(now_ns, WorkerId(0), dropped, 0);
+                meter.completed(now_ns, WorkerId(0), &[]);
                 meter.arrived(now_ns, id, 0);
                 for stops in [Meter::yielded, Meter::blocked] {
                     now_ns += wait_ns;

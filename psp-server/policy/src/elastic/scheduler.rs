@@ -227,19 +227,23 @@ mod tests {
     #[test]
     fn a_driver_without_cores_is_asked_for_one_more_than_it_has() {
         let types = types();
-        let mut scheduler = scheduler(&types);
-        let mut needed = Vec::new();
-        for number in 1..400 {
-            let now_ns = u64::from(number) * 1_000_000;
-            arrives(&mut scheduler, now_ns, number);
-            let Some(workers) = scheduler.needed(now_ns) else {
-                continue;
-            };
-            // There are cores for two workers.
-            scheduler.set_present(now_ns, workers.min(2));
-            needed.push(workers);
+        // Whether it asks more often than once an interval does not matter.
+        for every in [1, 50] {
+            let mut scheduler = scheduler(&types);
+            let mut needed = Vec::new();
+            for number in 1..400 {
+                let now_ns = u64::from(number) * 1_000_000;
+                arrives(&mut scheduler, now_ns, number);
+                let asked = (number % every == 0).then(|| scheduler.needed(now_ns));
+                let Some(workers) = asked.flatten() else {
+                    continue;
+                };
+                // There are cores for two workers.
+                scheduler.set_present(now_ns, workers.min(2));
+                needed.push(workers);
+            }
+            assert_eq!(needed[..2], [2, 3]);
+            assert!(needed[2..].iter().all(|&workers| workers == 3), "{needed:?}");
         }
-        assert_eq!(needed[..2], [2, 3]);
-        assert!(needed[2..].iter().all(|&workers| workers == 3), "{needed:?}");
     }
 }

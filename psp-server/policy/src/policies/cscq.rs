@@ -185,6 +185,14 @@ mod tests {
     }
 
     #[test]
+    fn a_worker_is_left_to_longs_even_where_nearly_all_demand_is_short() {
+        let spec = |us, share| TypeSpec::new("T").service_time(Duration::from_micros(us)).share(share);
+        let mut cscq = Rehearsal::new(Policy::cscq(), 2, [spec(1, 0.99), spec(3, 0.01)]);
+        assert_eq!(cscq.type_status(0).workers_reserved, 1);
+        assert_eq!(cscq.arrive_all([1, 1]), "0@0");
+    }
+
+    #[test]
     fn longs_go_first_until_they_have_their_number_of_workers() {
         let mut cscq = reserving(2, 4);
         let ran = cscq.arrive_all([0, 1, 0, 1, 2, 0, UNKNOWN]);

@@ -423,6 +423,21 @@ mod tests {
     }
 
     #[test]
+    fn workers_are_reserved_anew_if_the_demand_moved_and_a_request_waited_for_many_times_as_long_as_it_takes() {
+        let darc = settings::Darc::default().samples_min(2).slowdown_trigger(10.0);
+        for (waited_ns, updates) in [(9_000, 1), (11_000, 2)] {
+            let settings = settings::DarcDistributed::default().darc(darc.clone());
+            let (mut reserving, knowledge) = reserving(types(), None, &settings);
+            Feedback::<Plain>::began(&mut reserving, 0, WorkerId(0), 1, waited_ns);
+            for _ in 0..2 {
+                Feedback::<Plain>::record(&mut reserving, 2, &sample(RequestType::new(2), 150_000));
+            }
+            assert!(reserving.passes(10, &EmptySystem, &knowledge));
+            assert_eq!(Feedback::<Plain>::reservation_updates(&reserving), updates, "{waited_ns}");
+        }
+    }
+
+    #[test]
     fn what_changes_is_published_and_an_untried_type_goes_first_until_it_was_measured() {
         let settings = settings::DarcDistributed::default().darc(settings::Darc::default().samples_min(2));
         let (mut reserving, knowledge) = reserving(["A", "B", "NEW"].map(TypeSpec::new), None, &settings);
