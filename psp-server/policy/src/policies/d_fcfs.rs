@@ -35,9 +35,16 @@ pub(crate) fn scheduler(setup: &SchedulerSetup<'_>) -> Distributed<DFcfs, NoFeed
 
 #[cfg(test)]
 mod tests {
+    use super::*;
     use crate::policy::Policy;
     use crate::rehearsal::{Rehearsal, requests};
     use crate::request_type::TypeSpec;
+
+    /// So no driver wakes them for what waits elsewhere.
+    #[test]
+    fn workers_find_nothing_in_the_queues_of_others() {
+        assert!(!WorkerPolicy::<Plain>::looks_elsewhere(&DFcfs));
+    }
 
     #[test]
     fn what_was_refused_and_what_waits_is_counted() {

@@ -301,11 +301,19 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_yields_has_paid_for_what_it_used() {
+    fn a_request_that_yields_or_blocks_has_paid_for_what_it_used() {
         let mut drr = one_worker(10, [10, 10]);
         assert_eq!(drr.arrive_all([0, 0, 1, 1]), "0@0");
         assert_eq!(drr.yields_now(0, 9 * US), "0@0", "the rest of its turn is enough");
         assert_eq!(drr.finishes(0, 10 * US), "2@0");
+
+        let mut drr = one_worker(10, [10, 10]);
+        assert_eq!(drr.arrive_all([0, 0, 1, 1]), "0@0");
+        let now_ns = drr.now_ns;
+        assert_eq!(drr.blocks(now_ns, 0, 9 * US), "2@0");
+        assert_eq!(drr.unblocks(now_ns, 0), "");
+        assert_eq!(drr.finishes(0, 10 * US), "0@0");
+        assert_eq!(drr.finishes(0, 10 * US), "1@0", "the turn pays for the rest of one and for another");
     }
 
     #[test]

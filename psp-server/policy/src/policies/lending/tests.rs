@@ -67,6 +67,9 @@ fn each_change_of_the_workers_reserves_them_anew() {
     assert_eq!(rehearsal.reservation_updates(), 1);
     rehearsal.has_workers(2);
     assert_eq!(rehearsal.reservation_updates(), 2);
+    let mut unhinted = Rehearsal::with_one_type(Policy::darc_lending(), 3);
+    unhinted.has_workers(2);
+    assert_eq!(unhinted.reservation_updates(), 0, "nothing was reserved");
 }
 
 #[test]
