@@ -170,6 +170,23 @@ fn a_policy_hears_of_each_event_when_it_happens() {
     );
 }
 
+#[test]
+fn in_the_end_requests_yield_or_complete_with_and_without_a_measurement() {
+    let [heard] = heard([Operation::Arrive(vec![0; 3]), Operation::Block { nth: 0 }]);
+    let heard: Vec<&String> = heard.iter().filter(|line| !line.ends_with("tick")).collect();
+    assert_eq!(
+        heard[4..],
+        [
+            "1000: 0 unblocks",
+            "2000: @1 yields 2000",
+            "3000: @0 completes [], dropped false",
+            "4000: @1 completes [(1, 1000)], dropped false",
+            "6000: @0 yields 3000",
+            "7000: @0 completes [], dropped false",
+        ]
+    );
+}
+
 /// Where workers are absent or have no context, a request may wait for one, but not for ever.
 #[test]
 fn what_waits_in_the_end_is_lost() {

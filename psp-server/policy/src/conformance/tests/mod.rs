@@ -3,6 +3,7 @@
 mod breaking;
 mod driving;
 mod faulty;
+mod rules;
 mod view;
 
 use proptest::strategy::{Strategy, ValueTree};
