@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::RwLock;
+use psp_program::GroupMemory;
 use psp_store::{Eviction, EvictionPolicy, Evictor, LfuRates, Periodic};
 use quanta::Instant;
 
@@ -157,6 +158,14 @@ impl ServerState {
     }
 }
 
+impl ServerState {
+    /// Whether what snapshots keep is about to take what the control group has.
+    fn is_short_beside_snapshots(&self) -> bool {
+        let is_near = |group: GroupMemory| self.memory.used_bytes() > group.usable_bytes();
+        self.databases.pending_bytes() > 0 && GroupMemory::get().is_some_and(is_near)
+    }
+}
+
 /// Starts the thread that evicts keys of `state`.
 ///
 /// # Errors
@@ -164,6 +173,7 @@ impl ServerState {
 pub fn start(state: Arc<ServerState>) -> std::io::Result<Periodic> {
     let mut evicted_before = 0;
     Periodic::start("psp-eviction", PAUSE, move || {
+        state.persistence.give_up_if(|| state.is_short_beside_snapshots());
         let writes_evict = state.evictions.evicted_keys() != evicted_before;
         if !writes_evict || state.is_beyond_by(MUCH_DIVISOR) {
             while state.is_full(Instant::now()) && state.make_room(KEYS_PER_LOOK) == Room::TooLittle {}

@@ -209,7 +209,7 @@ impl Databases {
         self.shared.clock.advance();
     }
 
-    /// Bytes that were removed and that the reaper has not dropped yet, by estimate.
+    /// Bytes that were removed and that the reaper has not dropped yet, or a snapshot keeps, by estimate.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
         self.shared.reaper.pending_bytes()

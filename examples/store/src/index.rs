@@ -97,6 +97,12 @@ impl Index {
         self.root.dismantle(visit);
     }
 
+    /// Calls `visit` for the entries that nothing else holds, neither by themselves nor by their nodes: those that go
+    /// when the index is dropped.
+    pub(crate) fn visit_own(&self, visit: &mut impl FnMut(&Entry)) {
+        self.root.visit_own(visit);
+    }
+
     #[cfg(test)]
     pub(crate) fn is_empty(&self) -> bool {
         matches!(self.root, Node::Empty)
@@ -276,6 +282,19 @@ impl Node {
                 drop(branch);
                 children.into_iter().for_each(|child| child.dismantle(visit));
             }
+        }
+    }
+
+    fn visit_own(&self, visit: &mut impl FnMut(&Entry)) {
+        match self {
+            Self::Leaf(len, leaf) if ThinArc::strong_count(leaf) == 1 => {
+                let entries = items(*len, leaf).iter().filter_map(|item| item.entry.as_ref());
+                entries.filter(|entry| entry.is_unshared()).for_each(visit);
+            }
+            Self::Branch(branch) if ThinArc::strong_count(branch) == 1 => {
+                branch.slice.iter().for_each(|child| child.visit_own(visit));
+            }
+            Self::Empty | Self::Leaf(..) | Self::Branch(_) => {}
         }
     }
 

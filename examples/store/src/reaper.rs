@@ -76,9 +76,19 @@ struct Counts {
     pending_bytes: AtomicUsize,
     pending_objects: AtomicUsize,
     dropped_objects: AtomicUsize,
+    /// Snapshots that there are, and bytes of keys that were removed and that they keep.
+    snapshots: AtomicUsize,
+    kept_bytes: AtomicUsize,
 }
 
 impl Counts {
+    fn kept_bytes(&self) -> usize {
+        match self.snapshots.load(Ordering::Relaxed) {
+            0 => 0,
+            _ => self.kept_bytes.load(Ordering::Relaxed),
+        }
+    }
+
     fn add(&self, size: Size) {
         self.pending_bytes.fetch_add(size.bytes, Ordering::Relaxed);
         self.pending_objects.fetch_add(size.objects, Ordering::Relaxed);
@@ -102,8 +112,21 @@ impl Reaper {
         Self { backlog: started.is_ok().then_some(backlog), counts }
     }
 
+    /// A snapshot begins, before it has anything.
+    pub(crate) fn keeper(&self) -> Arc<Keeper> {
+        self.counts.snapshots.fetch_add(1, Ordering::Relaxed);
+        Arc::new(Keeper(Arc::clone(&self.counts)))
+    }
+
     /// Drops `garbage`: on the reaper's thread if dropping takes long, otherwise here.
     pub(crate) fn discard(&self, garbage: Garbage) {
+        if let Garbage::Entry(entry) = &garbage
+            && self.counts.snapshots.load(Ordering::Relaxed) > 0
+            && !entry.is_unshared()
+        {
+            self.counts.kept_bytes.fetch_add(entry.memory_bytes(), Ordering::Relaxed);
+            return;
+        }
         if garbage.is_heavy()
             && let Some(backlog) = &self.backlog
         {
@@ -116,9 +139,9 @@ impl Reaper {
         }
     }
 
-    /// Bytes that wait to be dropped, by estimate.
+    /// Bytes that wait to be dropped, and those of removed keys that a snapshot keeps, by estimate.
     pub(crate) fn pending_bytes(&self) -> usize {
-        self.counts.pending_bytes.load(Ordering::Relaxed)
+        self.counts.pending_bytes.load(Ordering::Relaxed) + self.counts.kept_bytes()
     }
 
     /// Values and keys that wait to be dropped.
@@ -129,6 +152,33 @@ impl Reaper {
     /// Values and keys that the thread has dropped.
     pub(crate) fn dropped_objects(&self) -> usize {
         self.counts.dropped_objects.load(Ordering::Relaxed)
+    }
+}
+
+/// What keeps removed keys: a snapshot, as long as there are parts of it.
+#[derive(Debug)]
+pub(crate) struct Keeper(Arc<Counts>);
+
+impl Keeper {
+    /// Whether any removed keys are kept.
+    pub(crate) fn keeps_some(&self) -> bool {
+        self.0.kept_bytes() > 0
+    }
+
+    /// An entry that nothing else holds any more is dropped now.
+    pub(crate) fn forget(&self, entry: &Entry) {
+        let bytes = entry.memory_bytes();
+        let kept = &self.0.kept_bytes;
+        let less = |kept: usize| Some(kept.saturating_sub(bytes));
+        let _always_some = kept.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        if self.0.snapshots.fetch_sub(1, Ordering::Relaxed) == 1 {
+            self.0.kept_bytes.store(0, Ordering::Relaxed);
+        }
     }
 }
 

@@ -7,6 +7,11 @@
 //! Who changes several shards at once locks all of them in the same order, so that a snapshot has all of the change or
 //! nothing. It shares everything with the databases. Until it is dropped, an update copies what it changes: the entry
 //! and the nodes on the way to it, once.
+//!
+//! Keys that are removed or replaced meanwhile stay in memory. They count as [pending](Databases::pending_bytes): to
+//! remove more of them would free nothing.
+
+use std::sync::Arc;
 
 use parking_lot::MutexGuard;
 
@@ -14,6 +19,7 @@ use crate::databases::Databases;
 use crate::entry::Entry;
 use crate::index::Index;
 use crate::keyspace::{Keyspace, Shard, State};
+use crate::reaper::Keeper;
 
 /// All databases as they were at one instant.
 #[derive(Debug)]
@@ -29,11 +35,15 @@ pub struct DatabaseSnapshot {
     len: usize,
     volatile_len: usize,
     shards: Vec<Index>,
+    keeper: Arc<Keeper>,
 }
 
 /// The entries of one shard, some thousandth of a database's.
 #[derive(Debug)]
-pub struct ShardSnapshot(Index);
+pub struct ShardSnapshot {
+    index: Index,
+    keeper: Arc<Keeper>,
+}
 
 impl Databases {
     /// All databases at one instant. Calls `at` at that instant, with all shards locked: for a position in what is told
@@ -43,11 +53,13 @@ impl Databases {
     /// These are forks.
     pub fn snapshot<R>(&self, at: impl FnOnce() -> R) -> (Snapshot, R) {
         assert!(!self.is_fork(), "a snapshot of a transaction's fork");
+        let keeper = self.shared().reaper.keeper();
         self.shared().hold(|| {
             loop {
                 let used: Vec<&Keyspace> = self.used().collect();
                 let mut guards = Vec::with_capacity(used.iter().map(|keyspace| keyspace.shard_count()).sum());
-                let databases = used.iter().map(|keyspace| DatabaseSnapshot::lock(keyspace, &mut guards)).collect();
+                let databases = used.iter().map(|keyspace| DatabaseSnapshot::lock(keyspace, &keeper, &mut guards));
+                let databases = databases.collect();
                 // A database that has come meanwhile may have a part of a change that others have, too.
                 if self.used().count() == used.len() {
                     let changes = self.changes();
@@ -85,7 +97,7 @@ impl Snapshot {
 
 impl DatabaseSnapshot {
     /// Locks all shards and takes over what is in them.
-    fn lock<'k>(keyspace: &'k Keyspace, guards: &mut Vec<MutexGuard<'k, State>>) -> Self {
+    fn lock<'k>(keyspace: &'k Keyspace, keeper: &Arc<Keeper>, guards: &mut Vec<MutexGuard<'k, State>>) -> Self {
         let (mut len, mut volatile_len) = (0, 0);
         let clone = |shard: &'k Shard| {
             let state = shard.state.lock();
@@ -96,7 +108,13 @@ impl DatabaseSnapshot {
             index
         };
         let shards = keyspace.shards.iter().map(clone).collect();
-        Self { number: keyspace.number(), len, volatile_len, shards }
+        Self {
+            number: keyspace.number(),
+            len,
+            volatile_len,
+            shards,
+            keeper: Arc::clone(keeper),
+        }
     }
 
     /// The number of the database.
@@ -125,21 +143,29 @@ impl DatabaseSnapshot {
 
     /// Its shards. Each ends when it is dropped, so that a walk holds ever less of the snapshot.
     pub fn into_shards(self) -> impl Iterator<Item = ShardSnapshot> {
-        self.shards.into_iter().map(ShardSnapshot)
+        let Self { shards, keeper, .. } = self;
+        shards.into_iter().map(move |index| ShardSnapshot { index, keeper: Arc::clone(&keeper) })
     }
 }
 
 impl ShardSnapshot {
     /// All entries, those that had expired, too.
     pub fn entries(&self) -> impl Iterator<Item = &Entry> {
-        self.0.range(0).map(|(_, entry)| entry)
+        self.index.range(0).map(|(_, entry)| entry)
+    }
+}
+
+impl Drop for ShardSnapshot {
+    fn drop(&mut self) {
+        if self.keeper.keeps_some() {
+            self.index.visit_own(&mut |entry| self.keeper.forget(entry));
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;
 
@@ -187,6 +213,39 @@ mod tests {
         assert_eq!(kept.len(), 1_000);
         assert!(kept.values().all(|text| text == b"old"));
         assert!(all.snapshot(|| ()).0.changes() > 2_000);
+    }
+
+    #[test]
+    fn what_a_snapshot_keeps_counts_as_pending_until_its_shard_is_dropped() {
+        let all = Databases::new(1);
+        let store = all.get(0);
+        let keys: Vec<[u8; 4]> = (0..2_000_u32).map(u32::to_le_bytes).collect();
+        let text = Value::string(&[b'v'; 100]);
+        keys.iter().for_each(|key| store.insert(key, text.clone()));
+        let bytes = store.peek(&keys[0], |entry| entry.unwrap().memory_bytes());
+        store.remove(&keys[0]);
+        assert_eq!(all.pending_bytes(), 0);
+        let (snapshot, ()) = all.snapshot(|| ());
+        store.remove(&keys[1]);
+        store.insert(&keys[2], text.clone());
+        store.insert(&keys[2], text.clone());
+        assert_eq!(store.remove_all(&[&keys[3], &keys[4]]), 2);
+        keys[5..1_000].iter().for_each(|key| assert!(store.remove(key)));
+        assert_eq!(all.pending_bytes(), 999 * bytes);
+        let mut left = 999;
+        for database in snapshot.into_databases() {
+            for shard in database.into_shards() {
+                shard.index.visit_own(&mut |_| left -= 1);
+                drop(shard);
+                assert_eq!(all.pending_bytes(), left * bytes);
+            }
+        }
+        assert_eq!(left, 0);
+        let other = all.snapshot(|| ()).0;
+        store.remove(&keys[1_500]);
+        assert_eq!(all.pending_bytes(), bytes);
+        drop(other);
+        assert_eq!(all.pending_bytes(), 0);
     }
 
     #[test]

@@ -53,6 +53,9 @@ fn dbsize(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) ->
 fn flushall(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     check_flush_mode(args)?;
     context.databases.clear();
+    if !context.databases.is_fork() {
+        context.server.persistence.forget_all();
+    }
     out.simple("OK");
     Ok(())
 }

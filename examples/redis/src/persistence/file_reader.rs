@@ -54,8 +54,9 @@ pub(super) struct Entry {
 /// A file, as far as it was read.
 pub(super) struct FileReader<R> {
     file: R,
-    buffer: Vec<u8>,
-    /// Bytes of the buffer that were read, and that are in the checksum.
+    buffer: Box<[u8]>,
+    /// Bytes of the buffer that came, that were read, and that are in the checksum.
+    filled: usize,
     at: usize,
     summed: usize,
     /// Bytes before the buffer.
@@ -75,7 +76,8 @@ impl<R: Read> FileReader<R> {
     pub(super) fn new(file: R, checks: bool) -> Result<Self, FileError> {
         let mut reader = Self {
             file,
-            buffer: Vec::new(),
+            buffer: vec![0; BUFFER_BYTES].into(),
+            filled: 0,
             at: 0,
             summed: 0,
             before: 0,
@@ -215,21 +217,18 @@ impl<R: Read> FileReader<R> {
 
     /// Reads on, if the buffer is empty. Returns what is in it.
     fn available(&mut self) -> io::Result<&[u8]> {
-        if self.at == self.buffer.len() {
+        if self.at == self.filled {
             self.sum();
             self.before += self.at as u64;
-            (self.at, self.summed) = (0, 0);
-            self.buffer.resize(BUFFER_BYTES, 0);
-            let read = loop {
+            (self.filled, self.at, self.summed) = (0, 0, 0);
+            self.filled = loop {
                 match self.file.read(&mut self.buffer) {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                    read => break read,
+                    read => break read?,
                 }
             };
-            self.buffer.truncate(*read.as_ref().unwrap_or(&0));
-            read?;
         }
-        Ok(&self.buffer[self.at..])
+        Ok(&self.buffer[self.at..self.filled])
     }
 }
 

@@ -17,6 +17,9 @@ pub enum SaveError {
     /// Another save was asked for, or the server ends.
     #[error("the save was given up")]
     GivenUp,
+    /// What changes meanwhile takes more memory than there is.
+    #[error("what clients change takes more memory than there is while the save goes on")]
+    Memory,
     /// The system refuses something.
     #[error("cannot {what} {path}: {error}")]
     System {

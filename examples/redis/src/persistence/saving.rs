@@ -84,6 +84,27 @@ impl Persistence {
         }
     }
 
+    /// All keys were removed: as in Redis, a save in the background that has them is given up. It keeps them in memory.
+    pub(crate) fn forget_all(&self) {
+        if let Some(save) = self.running_in_background() {
+            save.give_up();
+        }
+        if self.saves_by_default() {
+            self.schedule();
+        }
+    }
+
+    /// Gives a save in the background up if memory `is_short`: what it keeps is needed.
+    pub(crate) fn give_up_if(&self, is_short: impl FnOnce() -> bool) {
+        if let Some(save) = self.running_in_background().filter(|_| is_short()) {
+            save.give_up_for_memory();
+        }
+    }
+
+    fn running_in_background(&self) -> Option<Arc<Save>> {
+        self.with_status(|status| status.running.clone()).filter(|save| save.is_background)
+    }
+
     /// What to do at the end, whatever save points say.
     pub(crate) fn set_saves_at_end(&self, saves: bool) {
         self.with_status(|status| status.saves_at_end = Some(saves));
@@ -133,6 +154,7 @@ impl Persistence {
             let file = FileWriter::new(file, form).write(image, server.databases.get(0), &|| save.goes_on())?;
             Ok(Some(file).filter(|_| !save.is_given_up()))
         });
+        let saved = saved.map_err(|error| if save.lacks_memory() { SaveError::Memory } else { error });
         self.note(save, &place, &saved);
         self.set_gate();
         saved

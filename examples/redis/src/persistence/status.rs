@@ -21,6 +21,7 @@ pub(super) struct Save {
     pub(super) keys: AtomicU64,
     pub(super) all_keys: u64,
     is_given_up: AtomicBool,
+    lacks_memory: AtomicBool,
     /// They hear of its end by being dropped.
     waiting: Mutex<Vec<oneshot::Sender<()>>>,
 }
@@ -34,6 +35,7 @@ impl Save {
             keys: AtomicU64::new(0),
             all_keys,
             is_given_up: AtomicBool::new(false),
+            lacks_memory: AtomicBool::new(false),
             waiting: Mutex::default(),
         })
     }
@@ -50,6 +52,15 @@ impl Save {
 
     pub(super) fn give_up(&self) {
         self.is_given_up.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn give_up_for_memory(&self) {
+        self.lacks_memory.store(true, Ordering::Relaxed);
+        self.give_up();
+    }
+
+    pub(super) fn lacks_memory(&self) -> bool {
+        self.lacks_memory.load(Ordering::Relaxed)
     }
 
     /// Ready when it has ended.

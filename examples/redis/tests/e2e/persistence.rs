@@ -175,6 +175,69 @@ fn a_save_in_the_background_has_one_instant_and_delays_nobody() {
     }
 }
 
+/// A save that does not go on, since the pipe that it writes to is not read.
+struct HeldSave(fs::File);
+
+impl HeldSave {
+    fn begin(server: &Server, dir: &TempDir) -> Self {
+        let pipe = dir.path().join(format!("temp-{}.rdb", server.id()));
+        assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert_eq!(server.connect().ask("BGSAVE"), "+Background saving started");
+        Self(fs::File::open(pipe).unwrap())
+    }
+}
+
+/// What a save keeps is in memory until it ends. To evict keys would free none of it.
+#[test]
+fn a_save_evicts_no_keys() {
+    const KEYS: usize = 60_000;
+    psp_harness::only_psp!();
+    let dir = tempfile::tempdir().unwrap();
+    let config = "maxmemory = '100mb'\nmaxmemory-policy = 'allkeys-lru'\n";
+    let server = Server::start_with(&Options { config: Some(config), ..options(&dir, "inline", "") });
+    let mut client = server.connect();
+    let value = "v".repeat(1000);
+    let write_all = |client: &mut Connection| {
+        for first in (0..KEYS).step_by(100) {
+            let lines: Vec<String> = (first..first + 100).map(|key| format!("SET key:{key} {value}")).collect();
+            let lines: Vec<&str> = lines.iter().map(|line| &**line).collect();
+            assert!(pipeline(client, &lines).iter().all(|reply| reply == "+OK"));
+        }
+    };
+    write_all(&mut client);
+    assert!(client.info("stats").contains("evicted_keys:0\r\n"));
+    let held = HeldSave::begin(&server, &dir);
+    for _ in 0..2 {
+        write_all(&mut client);
+    }
+    let memory = client.info("memory");
+    let used = memory.lines().find_map(|line| line.strip_prefix("used_memory:")).unwrap();
+    assert!(used.parse::<usize>().unwrap() > 110 << 20, "the save keeps what was there: {used}");
+    assert_eq!(client.ask("DBSIZE"), KEYS.to_string());
+    assert_eq!(info(&mut client, "rdb_bgsave_in_progress"), "1");
+    // Without a reader the pipe takes no more, and the save fails.
+    drop(held);
+    wait_for_save(&mut client);
+    assert_eq!(info(&mut client, "rdb_last_bgsave_status"), "err");
+    assert_eq!(client.ask("DBSIZE"), KEYS.to_string());
+}
+
+#[test]
+fn a_save_of_what_is_gone_is_given_up() {
+    psp_harness::only_psp!();
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&options(&dir, "inline", ""));
+    let mut client = server.connect();
+    client.ask("DEBUG POPULATE 10000 key 100");
+    let mut held = HeldSave::begin(&server, &dir);
+    assert_eq!(client.ask("FLUSHALL"), "+OK");
+    assert_eq!(info(&mut client, "rdb_bgsave_in_progress"), "1");
+    std::io::copy(&mut held.0, &mut std::io::sink()).unwrap();
+    wait_for_save(&mut client);
+    assert_eq!(info(&mut client, "rdb_last_bgsave_status"), "ok");
+    assert!(!dump(&dir).exists());
+}
+
 #[test]
 fn a_server_that_is_killed_while_it_saves_leaves_the_old_file() {
     let dir = tempfile::tempdir().unwrap();
