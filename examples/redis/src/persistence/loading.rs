@@ -106,8 +106,12 @@ impl Persistence {
                         let _no_room_needed = remove_libraries(server);
                     }
                     let loaded = server.persistence.load(server, &path, present);
-                    let logged = loaded.inspect_err(|error| tracing::error!("cannot load {}: {error}", path.display()));
-                    let _heard = done.send(logged.is_ok());
+                    if let Err(error) = &loaded {
+                        tracing::error!("cannot load {}: {error}", path.display());
+                        // What is left shall not take the place of the file by itself.
+                        server.persistence.set_saves_at_end(false);
+                    }
+                    let _heard = done.send(loaded.is_ok());
                 }),
             );
             let is_loaded = wait(receiver).unwrap_or(false);
@@ -120,7 +124,7 @@ impl Persistence {
     /// Reads a file.
     fn load(&self, server: &ServerState, path: &Path, present: Present) -> Result<(), LoadError> {
         let began = Instant::now();
-        let goes_on = || !self.is_ending.load(Ordering::Relaxed) && !server.is_stopping();
+        let goes_on = || !self.is_ending.load(Ordering::Relaxed);
         let loaded = load(server, path, present, &self.load_progress, &goes_on)?;
         let Loaded { keys, expired, empty, libraries } = loaded;
         tracing::info!(
