@@ -216,7 +216,7 @@ pub struct Config {
     pub output_bytes_max: usize,
     /// How long a server that SIGTERM or SIGINT asks to stop goes on as before, without being
     /// [ready](crate::ServerHandle::is_ready), before it drains: for load balancers that ask the admin port, and then
-    /// send their clients elsewhere. A second signal ends the process at once.
+    /// send their clients elsewhere. SIGINT after another signal ends the process at once.
     pub drain_delay_ms: u64,
     /// How long a stopping server waits for requests in flight. A connection that takes none of its replies for
     /// two seconds is closed meanwhile.

@@ -29,7 +29,8 @@ impl Shutdown {
         Self::default()
     }
 
-    /// A shutdown that SIGTERM and SIGINT trigger. A second signal ends the process at once.
+    /// A shutdown that SIGTERM and SIGINT trigger. A second SIGINT ends the process at once; SIGTERM may come again,
+    /// from programs that pass it on.
     ///
     /// # Errors
     /// When the signal handlers or the thread that waits for them cannot be installed.
@@ -47,8 +48,8 @@ impl Shutdown {
         let trigger = shutdown.clone();
         let install = || -> io::Result<()> {
             let second = Arc::new(AtomicBool::new(false));
+            signal_hook::flag::register_conditional_shutdown(SIGINT, 1, second.clone())?;
             for signal in [SIGTERM, SIGINT] {
-                signal_hook::flag::register_conditional_shutdown(signal, 1, second.clone())?;
                 signal_hook::flag::register(signal, second.clone())?;
             }
             let mut signals = signal_hook::iterator::Signals::new([SIGTERM, SIGINT])?;

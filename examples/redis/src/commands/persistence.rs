@@ -93,13 +93,15 @@ fn shutdown(context: &mut Context<'_>, args: &[&[u8]], _: &mut ReplyEncoder<'_>)
     let mut saves = end.saves.unwrap_or_else(|| persistence.saves_by_default());
     // What has not been read yet would be lost.
     saves &= persistence.gate() != Gate::Loading;
+    // SIGTERM may come before the save has ended, and gives that one up.
+    let at_end = persistence.set_saves_at_end(Some(saves));
     if saves && persistence.save_before_the_end(context.server).is_err() {
         if !end.is_forced {
+            persistence.set_saves_at_end(at_end);
             return Err(CommandError::line("ERR Errors trying to SHUTDOWN. Check logs."));
         }
-        saves = false;
+        persistence.set_saves_at_end(Some(false));
     }
-    persistence.set_saves_at_end(saves);
     context.close = true;
     if let Some(runtime) = context.server.runtime.get() {
         runtime.shut_down();

@@ -1,6 +1,8 @@
 //! Reads a file into the databases.
 
+use std::cell::Cell;
 use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,8 +14,6 @@ use crate::commands::functions::load_library;
 use crate::scripts::functions::Policy;
 use crate::state::ServerState;
 
-/// Keys between two looks at the clock, and whether the server ends.
-const KEYS_PER_LOOK: u64 = 1024;
 /// Time between two lines of the log.
 const LOG_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -58,6 +58,31 @@ pub enum LoadError {
     GivenUp,
 }
 
+/// A file that says how far it was read, and ends early when the server does.
+struct Watched<'a> {
+    file: File,
+    path: &'a Path,
+    progress: &'a LoadProgress,
+    goes_on: &'a dyn Fn() -> bool,
+    told: Cell<Instant>,
+}
+
+impl Read for Watched<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if !(self.goes_on)() {
+            return Err(io::Error::other("the server ends"));
+        }
+        let read = self.file.read(buffer)?;
+        let bytes = self.progress.bytes.fetch_add(read as u64, Ordering::Relaxed) + read as u64;
+        if self.told.get().elapsed() >= LOG_INTERVAL {
+            self.told.set(Instant::now());
+            let percent = bytes * 100 / self.progress.all_bytes.load(Ordering::Relaxed).max(1);
+            tracing::info!("loading {}: {percent} %", self.path.display());
+        }
+        Ok(read)
+    }
+}
+
 /// Reads the file at `path`.
 ///
 /// # Errors
@@ -70,12 +95,20 @@ pub(super) fn load(
     goes_on: &dyn Fn() -> bool,
 ) -> Result<Loaded, LoadError> {
     let file = File::open(path)?;
+    progress.bytes.store(0, Ordering::Relaxed);
     progress.all_bytes.store(file.metadata()?.len(), Ordering::Relaxed);
+    let told = Cell::new(Instant::now());
+    let file = Watched { file, path, progress, goes_on, told };
     let mut reader = FileReader::new(file, server.settings.config.rdbchecksum)?;
-    let (now_ms, mut looked) = (unix_time_ms(), Instant::now());
-    let (mut loaded, mut database, mut entries) = (Loaded::default(), 0, 0_u64);
+    let now_ms = unix_time_ms();
+    let (mut loaded, mut database) = (Loaded::default(), 0);
     loop {
-        match reader.next(&|| {})? {
+        let next = reader.next(&|| {});
+        let next = next.map_err(|error| match goes_on() {
+            true => LoadError::from(error),
+            false => LoadError::GivenUp,
+        });
+        match next? {
             Item::Aux { name, value } => note(&name, &value),
             Item::Library(code) => {
                 let policy = match present {
@@ -94,7 +127,6 @@ pub(super) fn load(
                 database = number.ok_or_else(too_many)?;
             }
             Item::Entry(entry) => {
-                entries += 1;
                 if entry.expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
                     loaded.expired += 1;
                 } else if is_empty(&entry.value) {
@@ -106,17 +138,6 @@ pub(super) fn load(
                 }
             }
             Item::End => break,
-        }
-        if entries.is_multiple_of(KEYS_PER_LOOK) {
-            progress.bytes.store(reader.offset(), Ordering::Relaxed);
-            if !goes_on() {
-                return Err(LoadError::GivenUp);
-            }
-            if looked.elapsed() >= LOG_INTERVAL {
-                looked = Instant::now();
-                let percent = reader.offset() * 100 / progress.all_bytes.load(Ordering::Relaxed).max(1);
-                tracing::info!("loading {}: {percent} %, {} keys", path.display(), loaded.keys);
-            }
         }
     }
     Ok(loaded)

@@ -109,7 +109,7 @@ impl Persistence {
                     if let Err(error) = &loaded {
                         tracing::error!("cannot load {}: {error}", path.display());
                         // What is left shall not take the place of the file by itself.
-                        server.persistence.set_saves_at_end(false);
+                        server.persistence.set_saves_at_end(Some(false));
                     }
                     let _heard = done.send(loaded.is_ok());
                 }),

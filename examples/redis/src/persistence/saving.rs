@@ -105,9 +105,9 @@ impl Persistence {
         self.with_status(|status| status.running.clone()).filter(|save| save.is_background)
     }
 
-    /// What to do at the end, whatever save points say.
-    pub(crate) fn set_saves_at_end(&self, saves: bool) {
-        self.with_status(|status| status.saves_at_end = Some(saves));
+    /// What to do at the end, whatever save points say; `None` leaves it to them. Returns what it was.
+    pub(crate) fn set_saves_at_end(&self, saves: Option<bool>) -> Option<bool> {
+        self.with_status(|status| std::mem::replace(&mut status.saves_at_end, saves))
     }
 
     /// Whether SHUTDOWN saves unless it is told otherwise.

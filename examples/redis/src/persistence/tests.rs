@@ -403,6 +403,11 @@ fn writes_stop_while_saves_fail() {
     );
     let stopped = session.run("EVAL return(redis.call('set','a',1)) 0");
     assert!(stopped.starts_with("-MISCONF "), "{stopped}");
+    let declared = |flags: &str| format!("#!lua{flags}\nreturn 1");
+    let stopped = session.run_args(&[b"EVAL", declared("").as_bytes(), b"0"]);
+    assert!(stopped.starts_with("-MISCONF "), "{stopped}");
+    let read = session.run_args(&[b"EVAL", declared(" flags=no-writes").as_bytes(), b"0"]);
+    assert!(read.starts_with(":1"), "{read}");
     session.expect(&[
         ("CONFIG SET stop-writes-on-bgsave-error no", "+OK"),
         ("SET a 5", "+OK"),

@@ -9,8 +9,8 @@ use super::Malformed;
 
 /// Expands `input` to exactly `len` bytes. Calls `visit` for each run of up to 264 of them.
 pub(super) fn expand(mut input: &[u8], len: usize, visit: &dyn Fn()) -> Result<Vec<u8>, Malformed> {
-    // A byte of input stands for less than 264 bytes.
-    let mut out = Vec::with_capacity(len.min(input.len().saturating_mul(264)));
+    // What it says of its length may be a lie.
+    let mut out = Vec::with_capacity(len.min(input.len().saturating_mul(4)));
     while let Some((&control, rest)) = input.split_first() {
         visit();
         input = if control < 0x20 {

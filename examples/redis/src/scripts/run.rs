@@ -217,7 +217,10 @@ impl Run<'_> {
             "ERR Write commands are not allowed from read-only scripts."
         } else if self.is_out_of_memory && !self.has_written.get() && spec.flags.contains(Flag::DenyOom) {
             return Err(CommandError::OutOfMemory);
-        } else if server.persistence.gate() == Gate::Misconfigured && spec.flags.contains(Flag::Write) {
+        } else if server.persistence.gate() == Gate::Misconfigured
+            && !self.has_written.get()
+            && spec.flags.contains(Flag::Write)
+        {
             return Err(MISCONFIGURED);
         } else {
             return Ok(());

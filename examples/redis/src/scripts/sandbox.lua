@@ -252,6 +252,8 @@ function redis.breakpoint() return false end
 function redis.debug() end
 
 globals.redis = readonly(redis)
+-- Valkey's name for it.
+globals.server = globals.redis
 
 local strict = {__index = function(_, name)
   error("Script attempted to access nonexistent global variable '" .. tostring(name) .. "'", 2)
@@ -259,7 +261,8 @@ end}
 setmetatable(globals, strict)
 
 -- While a library is loaded, it sees little more than the function with which it registers others.
-local loading = setmetatable({redis = readonly(setmetatable(native.loading, strict))}, strict)
+local registering = readonly(setmetatable(native.loading, strict))
+local loading = setmetatable({redis = registering, server = registering}, strict)
 local library_environment, library_view = readonly(globals)
 
 -- Turns an error into Redis's error object, with the line of the script.

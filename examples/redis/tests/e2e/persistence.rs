@@ -274,6 +274,30 @@ fn the_end_gives_up_a_save_in_the_background_for_its_own() {
     assert_eq!(loaded(&server).ask("EXISTS key:1 last"), "2");
 }
 
+/// Programs that pass SIGTERM on send it twice, or send it to a server that was asked to end by SHUTDOWN.
+#[test]
+fn signals_do_not_end_the_last_save() {
+    for (save, line) in [("3600 1", None), ("", Some("SHUTDOWN SAVE"))] {
+        let dir = tempfile::tempdir().unwrap();
+        let mut server = Server::start_with(&options(&dir, "inline", save));
+        let mut client = server.connect();
+        client.ask(&format!("DEBUG POPULATE {MANY} key 100"));
+        if let Some(line) = line {
+            client.send(encode_line(line));
+            let half = |name: &str| name.starts_with("temp-");
+            wait_until("the save has begun", || {
+                let files = fs::read_dir(dir.path()).unwrap();
+                { files }.any(|file| half(&file.unwrap().file_name().to_string_lossy())) || dump(&dir).exists()
+            });
+        }
+        server.terminate();
+        server.terminate();
+        assert!(server.wait_for_exit().success(), "{:?}", server.log());
+        let server = Server::start_with(&options(&dir, "inline", ""));
+        assert_eq!(loaded(&server).ask("DBSIZE"), MANY.to_string(), "{line:?}");
+    }
+}
+
 #[test]
 fn a_save_that_fails_leaves_the_old_file_and_stops_writes() {
     let dir = tempfile::tempdir().unwrap();

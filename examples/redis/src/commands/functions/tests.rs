@@ -29,6 +29,14 @@ fn result(session: &mut Session, body: &str) -> String {
 }
 
 #[test]
+fn libraries_of_valkey_are_loaded() {
+    let mut session = Session::new();
+    let code = "server.register_function('f', function() return server.call('incr', 'n') end)";
+    assert_eq!(load(&mut session, "lib", code), "$3 lib");
+    session.expect(&[("FCALL f 0", ":1"), ("EVAL return(server.call('get','n')) 0", "$1 1")]);
+}
+
+#[test]
 fn functions_get_keys_and_arguments_and_no_globals() {
     let mut session = Session::new();
     for (body, reply) in [
