@@ -126,13 +126,13 @@ impl ServerState {
 
     /// Evicts up to `keys_max` keys.
     fn make_room(&self, keys_max: usize) -> Room {
-        if self.evictions.policy() == EvictionPolicy::NoEviction {
-            return Room::None;
-        }
         let limit_bytes = self.settings.maxmemory_bytes();
         let excess_bytes = self.memory.excess_bytes(limit_bytes);
         if excess_bytes == 0 {
             return Room::Made;
+        }
+        if self.evictions.policy() == EvictionPolicy::NoEviction {
+            return Room::None;
         }
         let wanted_bytes = excess_bytes + limit_bytes / MARGIN_DIVISOR;
         let wanted_bytes = usize::try_from(wanted_bytes).unwrap_or(usize::MAX);
