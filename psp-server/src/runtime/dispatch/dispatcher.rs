@@ -358,9 +358,7 @@ impl<K> Dispatcher<K> {
             let Some(action) = &mut polled else {
                 return None;
             };
-            if let Some(gate) = &self.shared.gate {
-                self.too_late = admitting::pass(gate, now_ns, action);
-            }
+            self.pass(now_ns, action);
             if let Action::Run { request_type, .. } | Action::Reject { request_type, .. } = action
                 && self.counts_all()
             {

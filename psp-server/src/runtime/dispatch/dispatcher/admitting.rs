@@ -101,21 +101,25 @@ impl<K> Dispatcher<K> {
             );
         }
     }
-}
 
-/// Has an action concern the request that admission says, in the place of the one that the scheduler named. Returns it
-/// if it is too late for it.
-pub(super) fn pass(gate: &Gate, now_ns: u64, action: &mut Action) -> Option<RequestId> {
-    match action {
-        Action::Run { request, .. } => {
-            let turn = gate.turn(now_ns, *request);
-            *request = turn.request;
-            turn.is_too_late.then_some(turn.request)
-        }
-        Action::Reject { request, .. } => {
-            *request = gate.rejected(now_ns, *request);
-            None
-        }
-        Action::Preempt { .. } => None,
+    /// Has an action concern the request that admission says, in the place of the one that the scheduler named, and notes
+    /// if it is too late for it.
+    #[inline]
+    pub(super) fn pass(&mut self, now_ns: u64, action: &mut Action) {
+        let Some(gate) = &self.shared.gate else {
+            return;
+        };
+        self.too_late = match action {
+            Action::Run { request, .. } => {
+                let turn = gate.turn(now_ns, *request);
+                *request = turn.request;
+                turn.is_too_late.then_some(turn.request)
+            }
+            Action::Reject { request, .. } => {
+                *request = gate.rejected(now_ns, *request);
+                None
+            }
+            Action::Preempt { .. } => None,
+        };
     }
 }
