@@ -223,12 +223,14 @@ impl Plan {
         self.groups.push(Group::of(known..self.order.len(), f64::INFINITY));
     }
 
-    /// Groups whose types all take less time than it takes to hand a request over use the driver's own thread, too.
+    /// Groups whose types all take less time than it takes to hand a request over use the driver's own thread, too. The
+    /// rest does not: how long its next request takes is not known.
     pub(crate) fn open_own_thread(&mut self, hand_over_ns: f64, mean_ns: impl Fn(usize) -> Option<f64>) {
         let is_brief = |slot: &usize| mean_ns(*slot).is_some_and(|mean_ns| mean_ns <= hand_over_ns);
-        for group in &mut self.groups {
+        let (_rest, groups) = self.groups.split_last_mut().expect("the rest is a group");
+        for group in groups {
             let mut members = self.order[group.members.clone()].iter();
-            group.on_own_thread = !group.members.is_empty() && members.all(is_brief);
+            group.on_own_thread = members.all(is_brief);
         }
     }
 
