@@ -127,6 +127,14 @@ impl ServerProcess {
         self.signal(Signal::TERM);
     }
 
+    /// Interrupts the process, as Ctrl-C does.
+    ///
+    /// # Panics
+    /// When the process has ended already.
+    pub fn interrupt(&self) {
+        self.signal(Signal::INT);
+    }
+
     /// Asks the process to reload its configuration.
     ///
     /// # Panics

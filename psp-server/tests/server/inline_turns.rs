@@ -6,9 +6,9 @@ use std::thread::sleep as block;
 use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
-use psp_server::{Config, Policy, SpawnedServer, Topology, TypeSpec, WorkerId, checkpoint};
+use psp_server::{Config, Policy, SpawnedServer, Topology, TypeSpec, checkpoint};
 
-use crate::common::{Client, Gate, OfLines, PATIENCE, Spawned, handler, lines, until};
+use crate::common::{Client, OfLines, PATIENCE, Spawned, handler, lines, until};
 
 /// A request has its turn for as long, at least.
 const STEP: Duration = Duration::from_millis(1);
@@ -22,9 +22,6 @@ const STUCK_MS: u64 = 50;
 /// What requests do and wait for. A request that waits in vain answers `alone`.
 #[derive(Default)]
 struct Scene {
-    gate: Gate,
-    /// Requests of a pair that have begun.
-    pair: AtomicUsize,
     /// Turns of requests that run until others are over.
     turns: AtomicUsize,
     others: AtomicUsize,
@@ -33,16 +30,8 @@ struct Scene {
 }
 
 impl Scene {
-    fn serve(&self, request: &[u8], worker: WorkerId) -> String {
+    fn serve(&self, request: &[u8]) -> String {
         let is_done = match request {
-            b"hold" => {
-                self.gate.wait();
-                return format!("{}", worker.0);
-            }
-            b"pair" => {
-                self.pair.fetch_add(1, Ordering::SeqCst);
-                goes_on_until(|| self.pair.load(Ordering::SeqCst) == 2, || {})
-            }
             b"endless" => goes_on_until(
                 || self.others.load(Ordering::SeqCst) > 0,
                 || {
@@ -87,7 +76,7 @@ fn start(scene: &Arc<Scene>, workers: usize, budget_us: u64) -> SpawnedServer {
         .policy(Policy::darc())
         .config(config.net_budget_us(budget_us).stuck_after_ms(STUCK_MS).stuck_after_means(1))
         .handler(handler(move |request, reply| {
-            let line = at.serve(request.payload.trim_ascii_end(), request.worker);
+            let line = at.serve(request.payload.trim_ascii_end());
             reply.put(format!("{line}\n").as_bytes());
         }))
         .spawned()
@@ -97,24 +86,6 @@ fn sent(server: &SpawnedServer, request: &str) -> Client {
     let mut client = server.connect();
     client.send(&format!("{request}\n"));
     client
-}
-
-/// Both requests of a pair are read in one turn.
-#[test]
-fn a_request_of_another_worker_does_not_wait_for_that_of_the_net_thread() {
-    let scene = Arc::new(Scene::default());
-    let server = start(&scene, 2, SHORT_US);
-    let mut hold = sent(&server, "hold");
-    until("it runs", || scene.gate.waiting.load(Ordering::SeqCst) == 1);
-    let mut clients = [server.connect(), server.connect()];
-    for client in &mut clients {
-        client.send("pair\n");
-    }
-    scene.gate.open();
-    assert_eq!(hold.line(), "0", "the net thread was held");
-    for client in &mut clients {
-        assert_eq!(client.line(), "done");
-    }
 }
 
 /// Each of their turns takes longer than others wait for one of them.

@@ -104,7 +104,9 @@ fn a_server_that_is_told_to_stop_serves_on_for_the_delay_but_is_not_ready() {
     });
     is_served(&mut old, 2);
     is_served(&mut connect(server.address()).unwrap(), 3);
-    // Whoever does not want to wait says so again.
+    // Programs that pass SIGTERM on may do so twice. Whoever does not want to wait says so otherwise.
     server.terminate();
+    is_served(&mut old, 4);
+    server.interrupt();
     assert_eq!(server.wait_for_exit().code(), Some(1));
 }

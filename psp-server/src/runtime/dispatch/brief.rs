@@ -39,16 +39,10 @@ impl Brief {
         }
     }
 
-    /// Whether the requests of the type are brief.
-    #[inline]
-    pub(super) fn is(&self, slot: usize) -> bool {
-        self.types[slot] == Some(true)
-    }
-
-    /// Whether the requests of both types are.
+    /// Whether the requests of both types are brief.
     #[inline]
     pub(super) fn are(&self, slots: [usize; 2]) -> bool {
-        slots.iter().all(|&slot| self.is(slot))
+        slots.iter().all(|&slot| self.types[slot] == Some(true))
     }
 }
 

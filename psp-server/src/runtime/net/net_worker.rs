@@ -355,12 +355,6 @@ impl<F: Framing, K, H: Handler<F::Head>> NetWorker<F, K, H> {
         ports.map(|port| port.receive_mail(dispatcher, now_ns)).sum()
     }
 
-    /// Whether a request that is about to run is known to end soon.
-    #[inline]
-    pub(super) fn is_brief(&self, request: RequestId, request_type: RequestType) -> bool {
-        self.dispatcher.is_brief(request_type) && !self.pauses.knows(request)
-    }
-
     /// Has a request go on that has been away for long enough. What waits has a chance first, if another one has paused
     /// just now.
     #[inline]

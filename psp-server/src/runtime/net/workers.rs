@@ -211,7 +211,7 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     }
 
     /// Has stuck requests yield to those that wait, and go on when these have had their workers. To be called when
-    /// the policy has decided; it has, for these workers, if a request of the net thread has yielded.
+    /// the policy has decided. It may never have, if a request keeps the net thread.
     #[inline]
     pub(super) fn share<K>(&mut self, net: &mut NetWorker<F, K, H>) {
         if self.sharing.any_away() && (!net.unfinished || net.yielded) {

@@ -75,16 +75,10 @@ impl<K> Dispatcher<K> {
     /// admission says so.
     #[inline]
     pub(crate) fn turn_ns(&self, now_ns: u64, request: RequestId) -> u64 {
-        match self.is_too_late(request) {
+        match self.too_late == Some(request) {
             true => TOO_LATE_NS,
             false => now_ns,
         }
-    }
-
-    /// Whether admission says that the request of the latest action comes too late.
-    #[inline]
-    pub(crate) fn is_too_late(&self, request: RequestId) -> bool {
-        self.too_late == Some(request)
     }
 
     /// Has the load measured, and says if an SLO cannot be held.

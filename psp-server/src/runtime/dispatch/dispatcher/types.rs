@@ -43,12 +43,6 @@ impl<K> Dispatcher<K> {
         (are_alike || self.brief.are([first_slot, next_slot])) && preempt[first_slot] == preempt[next_slot]
     }
 
-    /// Whether requests of this type are known to be brief.
-    #[inline]
-    pub(crate) fn is_brief(&self, request_type: RequestType) -> bool {
-        self.brief.is(self.slot(request_type))
-    }
-
     /// Counts requests that were accepted from a peer.
     #[inline]
     pub(crate) fn count_arrival(&self, request_type: RequestType) {

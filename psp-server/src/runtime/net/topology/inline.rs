@@ -1,7 +1,7 @@
 //! The net worker of the topology `inline`: it runs short requests itself, as worker 0. The other workers have threads
 //! of a lower standing.
 
-use psp_policy::{Action, HandOff, RequestId, RequestType, WorkerId};
+use psp_policy::{HandOff, RequestId, RequestType, WorkerId};
 use psp_protocols::Framing;
 
 use super::stages::{Stages, TURN_NS_MAX};
@@ -88,18 +88,6 @@ impl<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>> Stages<F, K, H> fo
         self.workers.wake_parked();
         let ended = { &mut self.net }.run_here(&mut self.own, OWN, request, task);
         self.net.ran_control(OWN, request, request_type, ended);
-    }
-
-    #[inline]
-    fn comes_last(&mut self, action: &Action) -> bool {
-        match *action {
-            Action::Run { worker: OWN, request, request_type, .. } => {
-                let net = &self.net;
-                let dispatcher = &net.dispatcher;
-                !net.is_brief(request, request_type) && dispatcher.any_waiting() && !dispatcher.is_too_late(request)
-            }
-            _ => false,
-        }
     }
 
     fn preempt(&mut self, worker: WorkerId) {

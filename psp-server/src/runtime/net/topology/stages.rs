@@ -28,13 +28,6 @@ pub(super) trait Stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>
     /// Runs a turn of a control request, as the worker that the net thread is.
     fn run_control(&mut self, request: RequestId, request_type: RequestType);
 
-    /// Whether all else that the scheduler decides is carried out before this action: it keeps the net thread for a
-    /// while, and other workers would wait for it. The scheduler decides on no other such action meanwhile.
-    #[inline]
-    fn comes_last(&mut self, _action: &Action) -> bool {
-        false
-    }
-
     /// Asks the request that runs on `worker` to yield.
     fn preempt(&mut self, _worker: WorkerId) {}
 
@@ -163,24 +156,16 @@ pub(super) trait Stages<F: Framing, K: Classifier<F::Head>, H: Handler<F::Head>>
         let before_ns = net.now_ns;
         let has_run_control = net.dispatcher.control_at_hand() == 0 || self.run_all_control();
         let end_ns = end_ns.saturating_add(self.net().now_ns.saturating_sub(before_ns));
-        let mut last = None;
         for _ in 0..ACTIONS_PER_TURN {
             let net = self.net();
-            if last.is_none() && (net.now_ns > end_ns || net.yielded || self.holds_up_an_owner()) {
+            if net.now_ns > end_ns || net.yielded || self.holds_up_an_owner() {
                 return false;
             }
             match self.next_action() {
                 None if self.net().admit_held() => {}
-                None => match last.take() {
-                    Some(action) => self.carry_out_one(action),
-                    None => return has_run_control,
-                },
-                Some(action) if self.comes_last(&action) => last = Some(action),
+                None => return has_run_control,
                 Some(action) => self.carry_out_one(action),
             }
-        }
-        if let Some(action) = last {
-            self.carry_out_one(action);
         }
         false
     }
