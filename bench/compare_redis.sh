@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compares psp-redis with redis-server and valkey-server: the tail latency of GETs beside a slow
-# command, and the throughput of each case of redis-benchmark. A machine's speed drifts, so servers take turns in several
-# rounds. Prints markdown tables and keeps every raw result.
+# command, and the throughput of each case of redis-benchmark. A machine's speed drifts, so servers
+# take turns in several rounds. Prints markdown tables and keeps every raw result.
 #
 #   bench/compare_redis.sh [OUTPUT_DIR]
 #

@@ -18,8 +18,8 @@ mod foreseen;
 #[cfg(target_os = "linux")]
 mod handing_over;
 mod hints;
-#[cfg(target_os = "linux")]
 mod inline_turns;
+#[cfg(target_os = "linux")]
 mod long_turns;
 #[cfg(target_os = "linux")]
 mod one_line_errors;
