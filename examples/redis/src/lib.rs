@@ -19,6 +19,7 @@ pub mod command;
 pub mod commands;
 pub mod config;
 pub mod dispatch;
+pub mod effects;
 pub mod error;
 pub mod eviction;
 pub mod expire_time;

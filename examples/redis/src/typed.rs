@@ -1,6 +1,6 @@
 //! Typed access to values: how commands read and change keys that must hold a list, a hash, ...
 
-use psp_store::{Element, Hash, Keyspace, List, Set, Slot, SortedSet, Stream, Value};
+use psp_store::{Element, Hash, Keyspace, List, Set, Slot, SortedSet, Stream, Value, Writer};
 
 use crate::error::CommandError;
 use crate::parse::Result;
@@ -102,18 +102,22 @@ pub fn snapshots(store: &Keyspace, keys: &[&[u8]]) -> Vec<Option<Value>> {
 ///
 /// # Errors
 /// [`CommandError::WrongType`].
-pub fn change<T: Typed, R>(store: &Keyspace, key: &[u8], change: impl FnOnce(&mut T) -> R) -> Result<Option<R>> {
-    store.update(key, |slot| Ok(expect_mut(slot)?.map(change)))
+pub fn change<'s, T: Typed, R>(
+    store: impl Into<Writer<'s>>,
+    key: &[u8],
+    change: impl FnOnce(&mut T) -> R,
+) -> Result<Option<R>> {
+    store.into().update(key, |slot| Ok(expect_mut(slot)?.map(change)))
 }
 
 /// [`change`], which starts from an empty `T` if the key does not exist.
 ///
 /// # Errors
 /// [`CommandError::WrongType`].
-pub fn change_or_create<T: Typed + Default, R>(
-    store: &Keyspace,
+pub fn change_or_create<'s, T: Typed + Default, R>(
+    store: impl Into<Writer<'s>>,
     key: &[u8],
     change: impl FnOnce(&mut T) -> R,
 ) -> Result<R> {
-    store.update(key, |slot| Ok(change(expect_or_default(slot)?)))
+    store.into().update(key, |slot| Ok(change(expect_or_default(slot)?)))
 }

@@ -15,11 +15,6 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use crate::keyspace::{Keyspace, SHARDS, Shard, State};
 use crate::locks::ShardLocks;
-use crate::reaper::Garbage;
-use crate::shared::Root;
-
-/// Shards that the reaper receives together when all keys are removed.
-const SHARDS_PER_DISCARD: usize = 64;
 
 /// How often a database was swapped, twice; odd during a swap.
 #[derive(Debug, Default)]
@@ -78,35 +73,11 @@ impl Walk<'_> {
         }
         // It may move on between two looks.
         loop {
-            let all: Vec<Root> = self.keyspace.shared.roots.read().clone();
-            let found = all.iter().find_map(|root| self.visit_in(&root.shards, index, &mut visit));
+            let all = self.keyspace.shared.roots.read().clone();
+            let found = all.iter().find_map(|shards| self.visit_in(shards, index, &mut visit));
             if let Some(result) = found {
                 return result;
             }
-        }
-    }
-
-    /// Removes all keys of the content.
-    pub(crate) fn clear(&self) {
-        let keyspace = self.keyspace;
-        for first in (0..keyspace.shards.len()).step_by(SHARDS_PER_DISCARD) {
-            let shards = first..keyspace.shards.len().min(first + SHARDS_PER_DISCARD);
-            let maps = shards.map(|index| {
-                self.visit(index, |shard, state| {
-                    let everything = state.take_all();
-                    shard.publish(state, everything.keys);
-                    everything
-                })
-            });
-            let maps = maps.collect();
-            keyspace.shared.reaper.discard(Garbage::Shards(maps));
-        }
-        if keyspace.swaps.are_still(self.swaps) {
-            keyspace.awaited.note_all_removed();
-        } else {
-            // The content was in another database when some of its keys were removed.
-            let all = keyspace.shared.roots.read().clone();
-            all.iter().for_each(|root| root.awaited.note_all_removed());
         }
     }
 
@@ -153,25 +124,5 @@ impl Keyspace {
             keyspace.key_len_max.fetch_max(len_max, Ordering::Relaxed);
             keyspace.swaps.step();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::{Awaits, Databases, Value};
-
-    #[test]
-    fn who_waits_for_a_removal_hears_of_it_wherever_the_keys_have_moved() {
-        let all = Databases::new(2);
-        all.get(0).insert(b"k", Value::string(b"v"));
-        all.get(1).await_key(b"k", Awaits::ValueOrRemoval);
-        let walk = all.get(0).walk();
-        all.swap(0, 1);
-        assert_eq!(all.take_ready().len(), 1, "the swap");
-        walk.clear();
-        assert!(!all.get(1).contains(b"k"));
-        let ready = all.take_ready();
-        assert_eq!(ready.len(), 1, "the removal");
-        assert_eq!((ready[0].database, &*ready[0].key), (1, b"k".as_slice()));
     }
 }

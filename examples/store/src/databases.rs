@@ -22,6 +22,7 @@ use crate::clock::unix_time_ms;
 use crate::fork::Origin;
 use crate::form::PackingLimit;
 use crate::index::Index;
+use crate::journal::{Journal, Records};
 use crate::keyspace::{Keyspace, KeyspaceStats, SHARDS};
 use crate::locks::{Place, ShardLocks};
 use crate::pace::Pace;
@@ -122,6 +123,7 @@ impl Databases {
                 let places = numbers.into_iter().flat_map(shards).collect();
                 let mut locks = ShardLocks::take(&places, |number| self.get(number));
                 self.get(one).swap_locked(self.get(other), &mut locks);
+                self.journal().record_swap(one, other);
                 drop(locks);
                 for number in numbers {
                     self.get(number).awaited.note_all();
@@ -259,6 +261,12 @@ impl Databases {
         }
     }
 
+    /// What records all changes.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.shared.journal
+    }
+
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
@@ -283,6 +291,7 @@ impl Databases {
                 moved: Mutex::default(),
                 is_moved: AtomicBool::new(false),
                 is_rolled_back: AtomicBool::new(false),
+                records: self.journal().is_on().then(Arc::default),
             }),
         }
     }
@@ -302,6 +311,8 @@ pub(crate) struct Forks {
     moved: Mutex<BTreeMap<usize, usize>>,
     is_moved: AtomicBool,
     is_rolled_back: AtomicBool,
+    /// What its changes are, if changes are recorded.
+    pub(crate) records: Option<Arc<Records>>,
 }
 
 #[derive(Debug)]
@@ -329,7 +340,7 @@ impl Forks {
             own.map(|((_, shard), index)| (*shard, index.clone())).collect()
         });
         Node {
-            keyspace: Keyspace::over(Origin::new(self.of.root(number), locked, self.now_ms)),
+            keyspace: Keyspace::over(Origin::new(self.of.root(number), locked, self)),
             next: OnceLock::new(),
         }
     }

@@ -25,8 +25,10 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 
 use crate::contents::Walk;
+use crate::databases::Forks;
 use crate::entry::Entry;
 use crate::index::Index;
+use crate::journal::Records;
 use crate::keyspace::{Keyspace, visit_live};
 
 /// What a fork knows of its origin.
@@ -38,6 +40,8 @@ pub(crate) struct Origin {
     /// The instant of the transaction.
     pub(crate) now_ms: u64,
     pub(crate) touched: Mutex<Touched>,
+    /// Those of the transaction, if changes are recorded.
+    pub(crate) records: Option<Arc<Records>>,
 }
 
 /// What a fork has taken over.
@@ -62,12 +66,13 @@ pub(crate) struct Before {
 
 impl Origin {
     /// `locked` are the snapshots of the shards that are locked, if there are locks.
-    pub(crate) fn new(keyspace: &Arc<Keyspace>, locked: Option<HashMap<usize, Index>>, now_ms: u64) -> Self {
+    pub(crate) fn new(keyspace: &Arc<Keyspace>, locked: Option<HashMap<usize, Index>>, forks: &Forks) -> Self {
         Self {
             keyspace: Arc::clone(keyspace),
             locked,
-            now_ms,
+            now_ms: forks.now_ms,
             touched: Mutex::default(),
+            records: forks.records.clone(),
         }
     }
 

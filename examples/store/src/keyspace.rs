@@ -23,9 +23,10 @@ use crate::entry::{Entry, Slot};
 use crate::fork::Origin;
 use crate::hashed::{POSITION_BITS, position_of};
 use crate::index::Index;
+use crate::journal::{Left, Propagate, Recorder};
 use crate::pace::Pace;
 use crate::reaper::Garbage;
-use crate::shared::{ExpiredHook, Root, Shared};
+use crate::shared::{ExpiredHook, Shared};
 use crate::value::Value;
 
 /// log2 of the number of shards. Up to a million keys, a shard's index is two levels deep.
@@ -33,6 +34,9 @@ const SHARD_BITS: u32 = 10;
 
 /// Number of shards of a keyspace that is no fork.
 pub(crate) const SHARDS: usize = 1 << SHARD_BITS;
+
+/// Shards that the reaper receives together when all keys are removed.
+const SHARDS_PER_DISCARD: usize = 64;
 
 /// How often [`Keyspace::update_large`] and [`Databases::transact`](crate::Databases::transact) try without a lock
 /// before they take it.
@@ -159,10 +163,7 @@ impl Keyspace {
     /// The empty database of this number.
     pub(crate) fn numbered(number: usize, shared: &Arc<Shared>) -> Self {
         let keyspace = Self::with_shards(SHARD_BITS, number, Arc::clone(shared), None);
-        shared.roots.write().push(Root {
-            shards: Arc::clone(&keyspace.shards),
-            awaited: Arc::clone(&keyspace.awaited),
-        });
+        shared.roots.write().push(Arc::clone(&keyspace.shards));
         keyspace
     }
 
@@ -266,21 +267,35 @@ impl Keyspace {
 
     /// Changes one key under its lock, with exclusive access. Meant for work of O(log n).
     pub fn update<R>(&self, key: &[u8], change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        self.update_as(None, key, change)
+    }
+
+    pub(crate) fn update_as<R>(
+        &self,
+        propagate: Option<&dyn Propagate>,
+        key: &[u8],
+        change: impl FnOnce(&mut Slot<'_>) -> R,
+    ) -> R {
         let position = position_of(key);
         self.fetch(position, key);
         let shard = self.shard(position);
         let mut state = shard.state.lock();
         let now = self.now();
+        let recorder = Recorder::of(self);
         let run = |place: Option<&mut Option<Entry>>| {
-            let mut taken = Taken::new(place, key);
+            let mut taken = Taken::new(place, key, recorder);
             let before = taken.slot.expire_at_ms();
             let was_present = taken.slot.value().is_some();
             let expired = expire_slot(&mut taken.slot, &now);
             let result = change(&mut taken.slot);
+            let changed = taken.slot.is_changed();
             let garbage = taken.slot.finish(&self.shared.clock, &self.shared.packing);
             let after = taken.slot.expire_at_ms();
             let is_present = taken.slot.value().is_some();
             let is_quiet = taken.slot.wakes_nobody();
+            if let Some(recorder) = recorder {
+                record_update(recorder, propagate, &taken.slot, (expired > 0, was_present, changed));
+            }
             let done = Done {
                 expired,
                 garbage,
@@ -329,7 +344,7 @@ impl Keyspace {
         second: &[u8],
         change: impl FnOnce(&mut Slot<'_>, &mut Slot<'_>) -> R,
     ) -> R {
-        Self::update_both([(self, first), (self, second)], change)
+        Self::update_both_as(None, [(self, first), (self, second)], change)
     }
 
     /// Changes two keys at once, which may be in different databases of one server. Locks both shards, in the order of
@@ -338,6 +353,14 @@ impl Keyspace {
     /// # Panics
     /// Both are the same key of the same database.
     pub fn update_both<'k, R>(
+        places: [(&Self, &'k [u8]); 2],
+        change: impl FnOnce(&mut Slot<'k>, &mut Slot<'k>) -> R,
+    ) -> R {
+        Self::update_both_as(None, places, change)
+    }
+
+    pub(crate) fn update_both_as<'k, R>(
+        propagate: Option<&dyn Propagate>,
         places: [(&Self, &'k [u8]); 2],
         change: impl FnOnce(&mut Slot<'k>, &mut Slot<'k>) -> R,
     ) -> R {
@@ -357,6 +380,10 @@ impl Keyspace {
         let has_first = first_slot.value().is_some();
         let result = change(first_slot, second_slot);
         let mut garbage = SmallVec::<[Garbage; 4]>::new();
+        for (slot, (keyspace, _)) in slots.iter_mut().zip(places).filter(|(slot, _)| slot.is_changed()) {
+            garbage.extend(slot.finish(&keyspace.shared.clock, &keyspace.shared.packing));
+        }
+        record_both(propagate, places, &slots, expired);
         let mut outcomes = [None; 2];
         for (index, mut slot) in slots.into_iter().enumerate() {
             let (keyspace, key) = places[index];
@@ -367,7 +394,6 @@ impl Keyspace {
                 }
                 continue;
             }
-            garbage.extend(slot.finish(&keyspace.shared.clock, &keyspace.shared.packing));
             let entry = slot.take_entry();
             let is_stored = entry.is_some();
             let state = guards.state(index);
@@ -399,38 +425,66 @@ impl Keyspace {
     /// again: if it takes long, in [turn](crate::Databases::take_turns_by) with its like, and the last time under the
     /// lock ([`Slot::is_locked`]). `change` must therefore have no effect outside its slot.
     pub fn update_large<R>(&self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
-        self.update_apart(key, Old::Whole, change)
+        self.update_large_as(None, key, change)
+    }
+
+    pub(crate) fn update_large_as<R>(
+        &self,
+        propagate: Option<&dyn Propagate>,
+        key: &[u8],
+        change: impl FnMut(&mut Slot<'_>) -> R,
+    ) -> R {
+        self.update_apart((key, propagate), Old::Whole, change)
     }
 
     /// As [`update_large`](Self::update_large), for a change of some elements of a value that may have many more. It
     /// leaves no garbage to the reaper: what the old version alone holds is as little as the change has copied. Changes
     /// of a busy moment would make more of it than the reaper drops.
     pub fn update_part<R>(&self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
-        self.update_apart(key, Old::Part, change)
+        self.update_part_as(None, key, change)
     }
 
-    fn update_apart<R>(&self, key: &[u8], old: Old, mut change: impl FnMut(&mut Slot<'_>) -> R) -> R {
+    pub(crate) fn update_part_as<R>(
+        &self,
+        propagate: Option<&dyn Propagate>,
+        key: &[u8],
+        change: impl FnMut(&mut Slot<'_>) -> R,
+    ) -> R {
+        self.update_apart((key, propagate), Old::Part, change)
+    }
+
+    fn update_apart<R>(
+        &self,
+        (key, propagate): (&[u8], Option<&dyn Propagate>),
+        old: Old,
+        mut change: impl FnMut(&mut Slot<'_>) -> R,
+    ) -> R {
         let began = Instant::now();
-        let mut attempt = || self.update_unlocked(key, old, &mut change);
+        let mut attempt = || self.update_unlocked((key, propagate), old, &mut change);
         if let Some(result) = (0..OPTIMISTIC_ATTEMPTS).find_map(|_| attempt()) {
             return result;
         }
         let locked = |change: &mut dyn FnMut(&mut Slot<'_>) -> R| {
             self.count_contended();
-            self.update(key, |slot| change(slot))
+            self.update_as(propagate, key, |slot| change(slot))
         };
         if began.elapsed() < LONG_IN_VAIN {
             return locked(&mut change);
         }
         self.shared.in_turn(|| {
-            let mut attempt = || self.update_unlocked(key, old, &mut change);
+            let mut attempt = || self.update_unlocked((key, propagate), old, &mut change);
             let result = (0..TURN_ATTEMPTS).find_map(|_| attempt());
             result.unwrap_or_else(|| locked(&mut change))
         })
     }
 
     /// One attempt of an update without the key's lock. `None` if the key has changed meanwhile.
-    fn update_unlocked<R>(&self, key: &[u8], old: Old, change: &mut impl FnMut(&mut Slot<'_>) -> R) -> Option<R> {
+    fn update_unlocked<R>(
+        &self,
+        (key, propagate): (&[u8], Option<&dyn Propagate>),
+        old: Old,
+        change: &mut impl FnMut(&mut Slot<'_>) -> R,
+    ) -> Option<R> {
         // While the snapshot exists, no update can change the entry in place. The same entry later
         // therefore means the same content.
         let snapshot = self.lookup(key, false);
@@ -440,7 +494,7 @@ impl Keyspace {
             self.release(snapshot);
             return Some(result);
         }
-        let is_stored = self.exchange(snapshot.as_ref(), slot);
+        let is_stored = self.exchange(snapshot.as_ref(), slot, propagate);
         match (is_stored, old) {
             (true, Old::Whole) => self.release(snapshot),
             _ => drop(snapshot),
@@ -449,10 +503,13 @@ impl Keyspace {
     }
 
     /// Stores the outcome in `slot` if the key's entry is still `expected`.
-    fn exchange(&self, expected: Option<&Entry>, mut slot: Slot<'_>) -> bool {
+    fn exchange(&self, expected: Option<&Entry>, mut slot: Slot<'_>, propagate: Option<&dyn Propagate>) -> bool {
         let key = slot.key();
         let position = position_of(key);
         let mut garbage = slot.finish(&self.shared.clock, &self.shared.packing);
+        // A value is written before its lock is taken.
+        let recorder = Recorder::of(self).filter(|_| propagate.is_none());
+        let frame = recorder.map(|recorder| recorder.frame(Left::of_slot(&slot)));
         let mut entry = slot.take_entry();
         let (is_present, is_quiet) = (entry.is_some(), slot.wakes_nobody());
         let shard = self.shard(position);
@@ -464,6 +521,13 @@ impl Keyspace {
             _ => false,
         };
         if unchanged {
+            if let Some(recorder) = Recorder::of(self) {
+                let left = Left::of_entry(key, entry.as_ref());
+                match frame {
+                    Some(frame) => recorder.record_frame(frame),
+                    None => recorder.record(propagate, &[left]),
+                }
+            }
             // The snapshot holds it, too.
             drop(state.replace(position, key, entry.take()));
             shard.publish(&state, 1);
@@ -543,13 +607,36 @@ impl Keyspace {
         found
     }
 
-    /// Removes all keys, shard by shard. The reaper drops their values.
+    /// Removes all keys at one instant. The reaper drops their values.
     pub fn clear(&self) {
         if let Some(origin) = &self.origin {
             origin.clear();
         }
         self.key_len_max.store(0, Ordering::Relaxed);
-        self.walk().clear();
+        let contents = self.shared.hold(|| self.take_all());
+        let mut contents = contents.into_iter();
+        loop {
+            let shards: Vec<ShardContents> = contents.by_ref().take(SHARDS_PER_DISCARD).collect();
+            if shards.is_empty() {
+                break;
+            }
+            self.shared.reaper.discard(Garbage::Shards(shards));
+        }
+        self.awaited.note_all_removed();
+    }
+
+    /// Takes all keys out of all shards, at one instant.
+    fn take_all(&self) -> Vec<ShardContents> {
+        let mut states: Vec<MutexGuard<'_, State>> = self.shards.iter().map(|shard| shard.state.lock()).collect();
+        if let Some(recorder) = Recorder::of(self) {
+            recorder.record_cleared();
+        }
+        let take = |(shard, state): (&Shard, &mut MutexGuard<'_, State>)| {
+            let everything = state.take_all();
+            shard.publish(state, everything.keys);
+            everything
+        };
+        self.shards.iter().zip(&mut states).map(take).collect()
     }
 
     /// Number of keys, including expired keys that have not been removed yet.
@@ -711,6 +798,9 @@ impl Keyspace {
             presence: [true, false],
             expiry: [victim.expire_at_ms(), None],
         });
+        if let Some(recorder) = Recorder::of(self) {
+            recorder.record_removed([key]);
+        }
         shard.publish(&state, 1);
         drop(state);
         self.awaited.note_removed(key);
@@ -738,6 +828,9 @@ impl Keyspace {
             found += 1;
             state.due.pop_first();
             expired.extend(state.take_expired(position, now_ms));
+        }
+        if let Some(recorder) = Recorder::of(self) {
+            recorder.record_removed(expired.iter().map(Entry::key));
         }
         shard.publish(&state, expired.len());
         drop(state);
@@ -1053,6 +1146,50 @@ impl State {
     }
 }
 
+/// Records what an update did with a key that `(expired, was present, is changed)`.
+#[cold]
+fn record_update(
+    recorder: Recorder<'_>,
+    propagate: Option<&dyn Propagate>,
+    slot: &Slot<'_>,
+    (expired, was_present, is_changed): (bool, bool, bool),
+) {
+    let is_present = slot.value().is_some();
+    if expired {
+        recorder.record_removed([slot.key()]);
+    }
+    if is_present && is_changed || was_present && !is_present && !expired {
+        recorder.record(propagate, &[Left::of_slot(slot)]);
+    }
+}
+
+/// Records what an update of two keys did, some of which had expired.
+fn record_both(
+    propagate: Option<&dyn Propagate>,
+    places: [(&Keyspace, &[u8]); 2],
+    slots: &[Slot<'_>; 2],
+    expired: [u64; 2],
+) {
+    let [Some(first), Some(second)] = places.map(|(keyspace, _)| Recorder::of(keyspace)) else {
+        return;
+    };
+    let all = [first, second].into_iter().zip(slots).zip(expired);
+    for ((recorder, slot), _) in all.clone().filter(|(_, expired)| *expired > 0) {
+        recorder.record_removed([slot.key()]);
+    }
+    let is_one_database = places[0].0.number() == places[1].0.number();
+    let is_recorded = |slot: &Slot<'_>, expired| slot.is_changed() && (expired == 0 || slot.value().is_some());
+    let changed = all.filter(|((_, slot), expired)| is_recorded(slot, *expired));
+    let changed: SmallVec<[_; 2]> = changed.map(|(at, _)| at).collect();
+    match &changed[..] {
+        [] => {}
+        [(recorder, one), (_, other)] if is_one_database => {
+            recorder.record(propagate, &[Left::of_slot(one), Left::of_slot(other)]);
+        }
+        several => several.iter().for_each(|(recorder, slot)| recorder.record(None, &[Left::of_slot(slot)])),
+    }
+}
+
 fn expire_slot(slot: &mut Slot<'_>, now: &Now) -> u64 {
     let expired = { slot.expire_at_ms() }.is_some_and(|at_ms| at_ms <= now.ms());
     if expired {
@@ -1080,12 +1217,14 @@ struct Done {
 struct Taken<'s, 'k> {
     place: Option<&'s mut Option<Entry>>,
     slot: Slot<'k>,
+    /// What hears of a change that panics.
+    recorder: Option<Recorder<'s>>,
 }
 
 impl<'s, 'k> Taken<'s, 'k> {
-    fn new(mut place: Option<&'s mut Option<Entry>>, key: &'k [u8]) -> Self {
+    fn new(mut place: Option<&'s mut Option<Entry>>, key: &'k [u8], recorder: Option<Recorder<'s>>) -> Self {
         let entry = place.as_mut().and_then(|place| place.take());
-        Self { place, slot: Slot::new(key, entry) }
+        Self { place, slot: Slot::new(key, entry), recorder }
     }
 
     /// Ends the update. Returns the entry if it has no place yet.
@@ -1103,6 +1242,9 @@ impl<'s, 'k> Taken<'s, 'k> {
 
 impl Drop for Taken<'_, '_> {
     fn drop(&mut self) {
+        if let Some(recorder) = self.recorder.filter(|_| std::thread::panicking()) {
+            recorder.record(None, &[Left::of_slot(&self.slot)]);
+        }
         if let (Some(place), Some(entry)) = (&mut self.place, self.slot.take_entry()) {
             **place = Some(entry);
         }

@@ -7,8 +7,9 @@ use std::sync::{Arc, OnceLock};
 use parking_lot::RwLock;
 
 use crate::access::AccessClock;
-use crate::awaited::{AwaitedKeys, ReadyKeys};
+use crate::awaited::ReadyKeys;
 use crate::form::PackingLimits;
+use crate::journal::Journal;
 use crate::keyspace::Shard;
 use crate::reaper::Reaper;
 
@@ -31,8 +32,9 @@ pub(crate) struct Shared {
     pub(crate) yield_by: OnceLock<fn()>,
     /// Keys that have expired stay for now. No request finds them.
     pub(crate) keeps_expired: AtomicBool,
-    /// All databases that have been used, in the order of their first use.
-    pub(crate) roots: RwLock<Vec<Root>>,
+    /// The shards of all databases that have been used, in the order of their first use.
+    pub(crate) roots: RwLock<Vec<Arc<[Shard]>>>,
+    pub(crate) journal: Journal,
 }
 
 impl Shared {
@@ -49,6 +51,7 @@ impl Shared {
             yield_by: OnceLock::new(),
             keeps_expired: AtomicBool::new(false),
             roots: RwLock::default(),
+            journal: Journal::new(),
         })
     }
 
@@ -70,13 +73,6 @@ fn within<T>(section: Option<&Section>, body: impl FnOnce() -> T) -> T {
     let (mut body, mut result) = (Some(body), None);
     section(&mut || result = body.take().map(|body| body()));
     result.expect("a section is run")
-}
-
-/// What others reach of a database.
-#[derive(Clone, Debug)]
-pub(crate) struct Root {
-    pub(crate) shards: Arc<[Shard]>,
-    pub(crate) awaited: Arc<AwaitedKeys>,
 }
 
 /// What is told about keys that are removed because they have expired.

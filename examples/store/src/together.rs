@@ -10,6 +10,7 @@ use crate::clock::Now;
 use crate::entry::Entry;
 use crate::hashed::position_of;
 use crate::index::Index;
+use crate::journal::{Left, Recorder};
 use crate::keyspace::{Keyspace, State, count};
 use crate::pace::Pace;
 use crate::reaper::Garbage;
@@ -194,6 +195,10 @@ impl Keyspace {
         if if_absent && keys.iter().any(is_taken) {
             return false;
         }
+        if let Some(recorder) = Recorder::of(self) {
+            let left: Vec<Left<'_>> = entries.iter().map(|entry| Left::of_entry(entry.key(), Some(entry))).collect();
+            recorder.record_together(&left);
+        }
         let mut replaced = SmallVec::<[_; 16]>::new();
         for (placed, entry) in keys.iter().zip(entries) {
             locked_pace.step();
@@ -226,6 +231,10 @@ impl Keyspace {
             let old = state.replace(placed.position, placed.key, None);
             self.shards[placed.shard].publish(state, usize::from(old.is_some()));
             removed.push(old);
+        }
+        if let Some(recorder) = Recorder::of(self) {
+            let gone: Vec<Left<'_>> = { removed.iter().flatten() }.map(|entry| Left::nothing(entry.key())).collect();
+            recorder.record_together(&gone);
         }
         drop(locks);
         let mut count = 0;

@@ -138,6 +138,9 @@ impl Databases {
             if !all.all(|(steps, prepared)| Commit::is_valid(steps, prepared, &locks)) {
                 return None;
             }
+            if !self.record_commit(forks, &moves) {
+                return None;
+            }
             let all = with_steps.zip(&mut prepared);
             let garbage = all.map(|((commit, steps), prepared)| commit.store(steps, prepared, &mut locks, releases));
             let garbage: Vec<_> = garbage.collect();
@@ -164,6 +167,18 @@ impl Databases {
             self.get(database).awaited.note_all();
         }
         Ok(())
+    }
+
+    /// Records what a fork did, all of whose locks are held. `false` if the journal has begun meanwhile.
+    fn record_commit(&self, forks: &Forks, moves: &[(usize, usize)]) -> bool {
+        match &forks.records {
+            _ if !self.journal().is_on() => true,
+            Some(records) => {
+                self.journal().record_commit(records, Forks::swaps_for(moves));
+                true
+            }
+            None => false,
+        }
     }
 }
 

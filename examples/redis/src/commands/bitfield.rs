@@ -198,7 +198,7 @@ fn bitfield(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
     let Some(len) = written.map(|(field, _)| field.bytes()).max() else {
         return read(context, args[1], &actions, out);
     };
-    let replies = bytes::change(context, args[1], len, actions.len(), |string, pace| {
+    let replies = bytes::change(context, args, len, actions.len(), |string, pace| {
         let actions = actions.iter().inspect(|_| pace.step());
         actions.map(|(field, action)| run(*field, *action, string)).collect::<Vec<_>>()
     })?;

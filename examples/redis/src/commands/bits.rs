@@ -54,7 +54,7 @@ fn setbit(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
             return Err(CommandError::line("ERR bit is not an integer or out of range"));
         }
     };
-    let was_set = bytes::change(context, args[1], byte + 1, 1, |bytes, _| {
+    let was_set = bytes::change(context, args, byte + 1, 1, |bytes, _| {
         let old = bytes[byte];
         bytes[byte] = if is_set { old | mask } else { old & !mask };
         old & mask != 0

@@ -22,30 +22,32 @@ const ROOMY_LEN_MIN: usize = 64 * 1024;
 /// The part of its length by which such a string may grow in place.
 const ROOM_DIVISOR: usize = 4;
 
-/// Changes bytes of the string at `key`, which first gets zeros up to `len` bytes if it is shorter. `change` makes
+/// Changes bytes of the string at the key of the command `args`, which first gets zeros up to `len` bytes if it is shorter. `change` makes
 /// about `changes` steps of its pace, has no other effect, and may run several times.
 ///
 /// The bytes change in place if the string is long enough and no other request reads it. Otherwise they are copied,
 /// outside of the key's lock.
 pub(super) fn change<R>(
     context: &Context<'_>,
-    key: &[u8],
+    args: &[&[u8]],
     len: usize,
     changes: usize,
     mut change: impl FnMut(&mut [u8], &Pace) -> R,
 ) -> Result<R> {
     check_len(context, len)?;
+    let (key, sent) = (args[1], context.sent(args));
+    let store = context.store.telling(&sent);
     if changes <= LOCKED_CHANGES_MAX {
         let change = |slot: &mut Slot<'_>| {
             let pace = Pace::of(slot);
             in_place(slot, len, |bytes| change(bytes, &pace))
         };
-        if let Some(result) = context.store.update(key, change)? {
+        if let Some(result) = store.update(key, change)? {
             return Ok(result);
         }
     }
     make_room(context, key, |old_len| len.max(old_len));
-    context.store.update_large(key, |slot| {
+    store.update_large(key, |slot| {
         let pace = Pace::of(slot);
         let mut bytes = copy(context, current(slot)?, len, &pace)?;
         while bytes.len() < len {
@@ -66,9 +68,11 @@ pub(super) fn changes_of(patch: &[u8]) -> usize {
     }
 }
 
-/// Appends to the string at `key`, and returns its length. The bytes are put behind it if it has room and no other
+/// Appends as the command `args` says, and returns the string's length. The bytes are put behind it if it has room and no other
 /// request reads it.
-pub(super) fn append(context: &Context<'_>, key: &[u8], suffix: &[u8]) -> Result<usize> {
+pub(super) fn append(context: &Context<'_>, args: &[&[u8]]) -> Result<usize> {
+    let (key, suffix, sent) = (args[1], args[2], context.sent(args));
+    let store = context.store.telling(&sent);
     let joined_len = |old: &[u8]| {
         let len = old.len() + suffix.len();
         check_len(context, len).map(|()| len)
@@ -97,12 +101,12 @@ pub(super) fn append(context: &Context<'_>, key: &[u8], suffix: &[u8]) -> Result
             let is_put = in_place(slot, len, put)?;
             Ok(is_put.map(|()| len))
         };
-        if let Some(len) = context.store.update(key, change)? {
+        if let Some(len) = store.update(key, change)? {
             return Ok(len);
         }
     }
     make_room(context, key, |old_len| old_len + suffix.len());
-    context.store.update_large(key, join)
+    store.update_large(key, join)
 }
 
 /// Evicts keys, if any may be evicted, for a copy of the string at `key`. `len` says how long that will be.

@@ -25,9 +25,7 @@ fn dump(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     let bytes = value.memory_bytes().saturating_mul(2);
     let _reserved = context.server.reserve_for_reply(bytes)?;
     let pace = Pace::new();
-    let mut parts = Vec::new();
-    rdb::put_value(&value, &|| pace.step(), &mut parts);
-    out.bulk_shared(rdb::seal(parts, &|| pace.step()).into());
+    out.bulk_shared(rdb::payload_of(&value, &|| pace.step()).into());
     Ok(())
 }
 

@@ -92,13 +92,15 @@ fn set_expiry(
 ) -> Result<()> {
     let condition = Condition::parse(&args[3..])?;
     let deadline_ms = form.any_deadline_ms(args[2], &context.now, name)?;
-    let done = context.store.update(args[1], |slot| {
+    let told = context.told();
+    let done = context.store.telling(&told).update(args[1], |slot| {
         if slot.value().is_none() || !condition.accepts(slot.expire_at_ms(), deadline_ms) {
             return false;
         }
         match u64::try_from(deadline_ms) {
             Ok(deadline_ms) if deadline_ms > context.now.ms() => {
                 slot.set_expire_at_ms(Some(deadline_ms));
+                told.says_expiry(args[1], Some(deadline_ms));
             }
             _ => {
                 slot.remove();
@@ -111,10 +113,12 @@ fn set_expiry(
 }
 
 fn persist(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let done = context.store.update(args[1], |slot| {
+    let told = context.told();
+    let done = context.store.telling(&told).update(args[1], |slot| {
         let expires = slot.expire_at_ms().is_some();
         if expires {
             slot.set_expire_at_ms(None);
+            told.says_expiry(args[1], None);
         }
         expires
     });

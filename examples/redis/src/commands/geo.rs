@@ -98,6 +98,7 @@ fn geoadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
     });
     let scores = scores.collect::<Result<Vec<_>>>()?;
     let mut addition = head.to_vec();
+    addition[0] = b"ZADD";
     for (score, [_, _, member]) in scores.iter().zip(members) {
         pace.step();
         addition.extend([score.as_bytes(), member]);

@@ -40,7 +40,7 @@ fn set_fields(context: &Context<'_>, args: &[&[u8]], name: &'static str) -> Resu
     if !pairs.len().is_multiple_of(2) {
         return Err(CommandError::Arity(name.into()));
     }
-    large::change_or_create(context.store, args[1], large::work(pairs), |hash: &mut Hash, pace| {
+    large::change_or_create(context.store.telling(&context.sent(args)), args[1], large::work(pairs), |hash: &mut Hash, pace| {
         let before = hash.len();
         for pair in pairs.chunks_exact(2) {
             pace.step();
@@ -63,7 +63,7 @@ fn hmset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 fn hsetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let set = large::change_or_create(context.store, args[1], large::work(&args[2..]), |hash: &mut Hash, _| {
+    let set = large::change_or_create(context.store.telling(&context.sent(args)), args[1], large::work(&args[2..]), |hash: &mut Hash, _| {
         let absent = hash.get(args[2]).is_none();
         if absent {
             hash.insert(args[2], Element::from(args[3]));
@@ -100,7 +100,7 @@ fn hgetall(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 
 fn hdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let fields = &args[2..];
-    let removed = large::change(context.store, args[1], fields.len(), |hash: &mut Hash, pace| {
+    let removed = large::change(context.store.telling(&context.sent(args)), args[1], fields.len(), |hash: &mut Hash, pace| {
         fields.iter().inspect(|_| pace.step()).filter(|field| hash.remove(field)).count()
     })?;
     out.integer(removed.unwrap_or(0) as i64);
@@ -140,7 +140,7 @@ fn hstrlen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 
 fn hincrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let increment = integer(args[3])?;
-    let sum = change_or_create(context.store, args[1], |hash: &mut Hash| {
+    let sum = change_or_create(context.store.telling(&context.sent(args)), args[1], |hash: &mut Hash| {
         let value = match hash.get(args[2]) {
             Some(value) => integer(&value).map_err(|_| CommandError::line("ERR hash value is not an integer"))?,
             None => 0,
@@ -157,11 +157,13 @@ fn hincrbyfloat(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncode
     if !LongDouble::parse(args[3])?.is_finite() {
         return Err(CommandError::line("ERR value is NaN or Infinity"));
     }
-    let sum = change_or_create(context.store, args[1], |hash: &mut Hash| {
+    let told = context.told();
+    let sum = change_or_create(context.store.telling(&told), args[1], |hash: &mut Hash| {
         let value = hash.get(args[2]);
         let wrong = CommandError::line("ERR hash value is not a float");
         let sum = Element::from(long_double::sum(value.as_deref(), args[3], wrong)?.as_bytes());
         hash.insert(args[2], sum.clone());
+        told.says(&[b"HSET", args[1], args[2], &sum]);
         Ok::<_, CommandError>(sum)
     })??;
     out.bulk(&sum);

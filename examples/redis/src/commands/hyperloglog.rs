@@ -2,7 +2,7 @@
 //!
 //! PFCOUNT and PFMERGE take snapshots of all sources at one instant.
 
-use psp_store::{Element, Slot};
+use psp_store::{Element, Slot, Writer};
 
 use super::pace::Pace;
 use super::strings::replace_part;
@@ -26,9 +26,9 @@ const LOCKED_MEMBERS_MAX: usize = 64;
 
 fn pfadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let is_changed = match add_to_dense(context, args[1], members)? {
+    let is_changed = match add_to_dense(context.store.telling(&context.sent(args)), args[1], members)? {
         Some(is_changed) => is_changed,
-        None => context.store.update_large(args[1], |slot| add(slot, members))?,
+        None => context.store.telling(&context.sent(args)).update_large(args[1], |slot| add(slot, members))?,
     };
     out.integer(i64::from(is_changed));
     Ok(())
@@ -36,11 +36,11 @@ fn pfadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 
 /// Adds a few members in place, to a dense HyperLogLog that no other request reads. Returns whether one of its
 /// registers changed, or `None` if there is no such HyperLogLog.
-fn add_to_dense(context: &Context<'_>, key: &[u8], members: &[&[u8]]) -> Result<Option<bool>> {
+fn add_to_dense(store: Writer<'_>, key: &[u8], members: &[&[u8]]) -> Result<Option<bool>> {
     if members.is_empty() || members.len() > LOCKED_MEMBERS_MAX {
         return Ok(None);
     }
-    context.store.update(key, |slot| {
+    store.update(key, |slot| {
         let is_dense = expect::<Element>(slot.value())?.is_some_and(|string| string.len() == DENSE_BYTES);
         if !is_dense {
             return Ok(None);

@@ -109,7 +109,7 @@ fn rename_to(context: &Context<'_>, args: &[&[u8]], existing: Existing) -> Resul
             Err(CommandError::NoSuchKey)
         };
     }
-    context.store.update_pair(source, target, |source, target| {
+    context.store.telling(&context.sent(args)).update_pair(source, target, |source, target| {
         let expire_at_ms = source.expire_at_ms();
         if source.value().is_none() {
             return Err(CommandError::NoSuchKey);

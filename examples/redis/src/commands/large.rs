@@ -2,7 +2,7 @@
 //! one runs on a snapshot outside the lock, where it can yield. What the old version does not share with the new one,
 //! the change drops itself, or leaves to the reaper if it may be much.
 
-use psp_store::{Keyspace, Slot};
+use psp_store::{Keyspace, Slot, Writer};
 
 use super::pace::{self, Pace};
 use crate::parse::Result;
@@ -24,8 +24,8 @@ pub(super) fn work(arguments: &[&[u8]]) -> usize {
 }
 
 /// Changes `key`, touching about `elements` elements. `change` steps the pace for each element.
-pub(super) fn update<R>(
-    store: &Keyspace,
+pub(super) fn update<'s, R>(
+    store: impl Into<Writer<'s>>,
     key: &[u8],
     elements: usize,
     mut change: impl FnMut(&mut Slot<'_>, &Pace) -> R,
@@ -34,6 +34,7 @@ pub(super) fn update<R>(
         let pace = Pace::of(slot);
         change(slot, &pace)
     };
+    let store = store.into();
     if elements <= LOCKED_ELEMENTS_MAX {
         store.update(key, change)
     } else if elements <= DROPPED_ELEMENTS_MAX {
@@ -45,8 +46,8 @@ pub(super) fn update<R>(
 }
 
 /// [`typed::change`](crate::typed::change) for a change that touches about `elements` elements.
-pub(super) fn change<T: Typed, R>(
-    store: &Keyspace,
+pub(super) fn change<'s, T: Typed, R>(
+    store: impl Into<Writer<'s>>,
     key: &[u8],
     elements: usize,
     mut change: impl FnMut(&mut T, &Pace) -> R,
@@ -56,8 +57,8 @@ pub(super) fn change<T: Typed, R>(
 
 /// [`typed::change_or_create`](crate::typed::change_or_create) for a change that touches about
 /// `elements` elements.
-pub(super) fn change_or_create<T: Typed + Default, R>(
-    store: &Keyspace,
+pub(super) fn change_or_create<'s, T: Typed + Default, R>(
+    store: impl Into<Writer<'s>>,
     key: &[u8],
     elements: usize,
     mut change: impl FnMut(&mut T, &Pace) -> R,

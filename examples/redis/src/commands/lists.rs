@@ -9,6 +9,7 @@ use super::counts::{above_zero, key_count, pop_count};
 use super::pace::Pace;
 use super::{large, walk};
 use crate::command::{Context, ReplyEncoder, Row};
+use crate::effects::Sent;
 use crate::error::CommandError;
 use crate::keyspace_events::{Class, Rule};
 use crate::parse::{Result, index_range, integer, is};
@@ -60,7 +61,7 @@ pub(crate) const COMMANDS: &[Row] = &[
 ];
 
 fn push(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, end: ListEnd) -> Result<()> {
-    let len = large::change_or_create(context.store, args[1], large::work(&args[2..]), |list: &mut List, pace| {
+    let len = large::change_or_create(context.store.telling(&context.sent(args)), args[1], large::work(&args[2..]), |list: &mut List, pace| {
         push_all(list, &args[2..], end, pace)
     })?;
     out.integer(len as i64);
@@ -68,7 +69,7 @@ fn push(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, e
 }
 
 fn push_existing(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, end: ListEnd) -> Result<()> {
-    let len = large::change(context.store, args[1], large::work(&args[2..]), |list: &mut List, pace| {
+    let len = large::change(context.store.telling(&context.sent(args)), args[1], large::work(&args[2..]), |list: &mut List, pace| {
         push_all(list, &args[2..], end, pace)
     })?;
     out.integer(len.unwrap_or(0) as i64);
@@ -98,16 +99,26 @@ fn pop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, en
     Ok(())
 }
 
+const fn pop_name(end: ListEnd) -> &'static [u8] {
+    match end {
+        ListEnd::Left => b"LPOP",
+        ListEnd::Right => b"RPOP",
+    }
+}
+
 /// Removes the element at `end`.
 pub(super) fn pop_one(context: &Context<'_>, key: &[u8], end: ListEnd) -> Result<Option<Element>> {
-    let popped = change(context.store, key, |list: &mut List| list.pop(end))?;
+    let sent: [&[u8]; 2] = [pop_name(end), key];
+    let popped = change(context.store.telling(&Sent::of(&sent)), key, |list: &mut List| list.pop(end))?;
     Ok(popped.flatten())
 }
 
 /// Removes up to `count` elements from `end`. Returns them in the order of the list.
 fn pop_many(context: &Context<'_>, key: &[u8], count: usize, end: ListEnd) -> Result<Option<List>> {
     let elements = count.min(large::cardinality(context.store, key));
-    large::change(context.store, key, elements, |list: &mut List, _| {
+    let mut digits = itoa::Buffer::new();
+    let sent: [&[u8]; 3] = [pop_name(end), key, digits.format(count).as_bytes()];
+    large::change(context.store.telling(&Sent::of(&sent)), key, elements, |list: &mut List, _| {
         let len = list.len();
         let taken = match end {
             ListEnd::Left => 0..count.min(len),
@@ -165,7 +176,7 @@ fn lindex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 
 fn lset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let index = integer(args[2]);
-    let outcome = large::change(context.store, args[1], large::work(&args[3..]), |list: &mut List, _| {
+    let outcome = large::change(context.store.telling(&context.sent(args)), args[1], large::work(&args[3..]), |list: &mut List, _| {
         let index = index_within(index.clone()?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
         list.set(index, args[3]);
         Ok(())
@@ -182,7 +193,7 @@ fn linsert(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
         _ => return Err(CommandError::Syntax),
     };
     let elements = large::cardinality(context.store, args[1]) + large::work(&args[4..]);
-    let outcome = large::change(context.store, args[1], elements, |list: &mut List, pace| {
+    let outcome = large::change(context.store.telling(&context.sent(args)), args[1], elements, |list: &mut List, pace| {
         let mut matches = list.matches(args[3]).inspect(|_| pace.step());
         let Some(pivot) = matches.position(|is_pivot| is_pivot) else {
             return -1;
@@ -203,7 +214,7 @@ fn lrem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     };
     let end = if count < 0 { ListEnd::Right } else { ListEnd::Left };
     let elements = large::cardinality(context.store, args[1]);
-    let removed = large::change(context.store, args[1], elements, |list: &mut List, pace| {
+    let removed = large::change(context.store.telling(&context.sent(args)), args[1], elements, |list: &mut List, pace| {
         list.remove_equal(args[3], end, limit, &|| pace.step())
     })?;
     out.integer(removed.unwrap_or(0) as i64);
@@ -214,7 +225,7 @@ fn ltrim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     let (start, stop) = (integer(args[2])?, integer(args[3])?);
     let len = large::cardinality(context.store, args[1]);
     let removed = len - index_range(start, stop, len).len();
-    large::change(context.store, args[1], removed, |list: &mut List, _| {
+    large::change(context.store.telling(&context.sent(args)), args[1], removed, |list: &mut List, _| {
         list.retain_range(index_range(start, stop, list.len()));
     })?;
     out.simple("OK");
@@ -333,17 +344,25 @@ pub(super) fn move_element(
     [source, destination]: [&[u8]; 2],
     [from, to]: [ListEnd; 2],
 ) -> Result<Option<Element>> {
+    let sent: [&[u8]; 5] = [b"LMOVE", source, destination, end_name(from), end_name(to)];
+    let sent = Sent::of(&sent);
+    let store = context.store.telling(&sent);
     if source == destination {
-        let moved = change(context.store, source, |list: &mut List| {
+        let moved = change(store, source, |list: &mut List| {
             let element = list.pop(from)?;
             list.push(to, &element);
             Some(element)
         })?;
         Ok(moved.flatten())
     } else {
-        context
-            .store
-            .update_pair(source, destination, |source, destination| move_between(source, destination, from, to))
+        store.update_pair(source, destination, |source, destination| move_between(source, destination, from, to))
+    }
+}
+
+const fn end_name(end: ListEnd) -> &'static [u8] {
+    match end {
+        ListEnd::Left => b"LEFT",
+        ListEnd::Right => b"RIGHT",
     }
 }
 

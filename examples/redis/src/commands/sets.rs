@@ -49,7 +49,7 @@ pub(crate) const COMMANDS: &[Row] = &[
 
 fn sadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let added = large::change_or_create(context.store, args[1], large::work(members), |set: &mut Set, pace| {
+    let added = large::change_or_create(context.store.telling(&context.sent(args)), args[1], large::work(members), |set: &mut Set, pace| {
         let members = members.iter().inspect(|_| pace.step());
         members.filter(|member| set.insert(member)).count()
     })?;
@@ -59,7 +59,7 @@ fn sadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 
 fn srem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let removed = large::change(context.store, args[1], members.len(), |set: &mut Set, pace| {
+    let removed = large::change(context.store.telling(&context.sent(args)), args[1], members.len(), |set: &mut Set, pace| {
         let members = members.iter().inspect(|_| pace.step());
         members.filter(|member| set.remove(member)).count()
     })?;
@@ -98,19 +98,29 @@ fn scard(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 fn spop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let told = context.told();
     match args[2..] {
         [] => {
-            let popped = change(context.store, args[1], |set: &mut Set| {
+            let popped = change(context.store.telling(&told), args[1], |set: &mut Set| {
                 let rank = picks(set.len(), -1, &Pace::new()).next()?;
-                set.remove_at(rank)
+                let popped = set.remove_at(rank)?;
+                told.says(&[b"SREM", args[1], &popped]);
+                Some(popped)
             })?;
             walk::element_or_null(out, popped.flatten().as_ref());
         }
         [count] => {
             let count = pop_count(count)?;
             let elements = count.min(large::cardinality(context.store, args[1]));
-            let popped =
-                large::change(context.store, args[1], elements, |set: &mut Set, pace| pop_random(set, count, pace))?;
+            let popped = large::change(context.store.telling(&told), args[1], elements, |set: &mut Set, pace| {
+                let popped = pop_random(set, count, pace);
+                if told.is_recorded() {
+                    let mut words: Vec<&[u8]> = vec![b"SREM", args[1]];
+                    words.extend(popped.iter().map(Element::as_slice));
+                    told.says(if popped.is_empty() { &[] } else { &words });
+                }
+                popped
+            })?;
             let popped = popped.unwrap_or_default();
             walk::set(out, popped.iter());
             Pace::new().drop_all(popped);
@@ -163,6 +173,7 @@ fn smove(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     } else {
         context
             .store
+            .telling(&context.sent(args))
             .update_pair(source, destination, |source, destination| move_between(source, destination, member))?
     };
     out.integer(i64::from(moved));

@@ -13,6 +13,7 @@ use super::scan;
 use super::walk::Pairing;
 use super::{large, walk};
 use crate::command::{Context, ReplyEncoder, Row};
+use crate::effects::Sent;
 use crate::error::CommandError;
 use crate::keyspace_events::{Class, Rule};
 use crate::parse::{Result, float, is};
@@ -113,7 +114,7 @@ pub(super) fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEnc
     let scores = pairs.iter().step_by(2).inspect(|_| pace.step());
     let scores: Vec<f64> = scores.map(|score| float(score)).collect::<Result<_>>()?;
     let members = pairs.iter().skip(1).step_by(2);
-    let outcome = large::change_or_create(context.store, args[1], large::work(pairs), |set: &mut SortedSet, pace| {
+    let outcome = large::change_or_create(context.store.telling(&context.sent(args)), args[1], large::work(pairs), |set: &mut SortedSet, pace| {
         let (mut added, mut changed, mut last) = (0, 0, None);
         for (member, score) in members.clone().zip(&scores) {
             pace.step();
@@ -139,7 +140,7 @@ pub(super) fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEnc
 
 fn zincrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let increment = float(args[2])?;
-    let score = change_or_create(context.store, args[1], |set: &mut SortedSet| {
+    let score = change_or_create(context.store.telling(&context.sent(args)), args[1], |set: &mut SortedSet| {
         // A new member keeps the sign of zero.
         let old = set.score(args[3]);
         let score = old.map_or(increment, |old| old + increment);
@@ -152,7 +153,7 @@ fn zincrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 
 fn zrem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let removed = large::change(context.store, args[1], members.len(), |set: &mut SortedSet, pace| {
+    let removed = large::change(context.store.telling(&context.sent(args)), args[1], members.len(), |set: &mut SortedSet, pace| {
         members
             .iter()
             .inspect(|_| pace.step())
@@ -239,7 +240,13 @@ pub(super) fn pop_many(
     from: From,
 ) -> Result<Option<Vec<ScoredMember>>> {
     let elements = count.min(large::cardinality(context.store, key));
-    large::change(context.store, key, elements, |set: &mut SortedSet, pace| {
+    let mut digits = itoa::Buffer::new();
+    let name: &[u8] = match from {
+        From::Lowest => b"ZPOPMIN",
+        From::Highest => b"ZPOPMAX",
+    };
+    let sent: [&[u8]; 3] = [name, key, digits.format(count).as_bytes()];
+    large::change(context.store.telling(&Sent::of(&sent)), key, elements, |set: &mut SortedSet, pace| {
         let len = set.len();
         let taken = count.min(len);
         let ranks = if from == From::Lowest {

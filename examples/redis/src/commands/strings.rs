@@ -300,13 +300,17 @@ fn getex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         _ => return Err(CommandError::Syntax),
     };
     let now = &context.now;
-    let string = context.store.update(args[1], |slot| {
+    let told = context.told();
+    let string = context.store.telling(&told).update(args[1], |slot| {
         let string = expect::<Element>(slot.value())?.cloned();
         if string.is_some() {
             let at_ms = deadline.map(|(form, time)| form.deadline_ms(time, now, "getex"));
             match at_ms.transpose()? {
                 Some(at_ms) if at_ms <= now.ms() => drop(slot.remove()),
-                at_ms => slot.set_expire_at_ms(at_ms),
+                at_ms => {
+                    slot.set_expire_at_ms(at_ms);
+                    told.says_expiry(args[1], at_ms);
+                }
             }
         }
         Ok(string)
@@ -316,7 +320,7 @@ fn getex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 fn append(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let len = bytes::append(context, args[1], args[2])?;
+    let len = bytes::append(context, args)?;
     write_len(len, out);
     Ok(())
 }
@@ -328,7 +332,7 @@ fn setrange(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_
         typed::read(context.store, args[1], |string: Option<&Element>| string.map_or(0, |string| string.len()))?
     } else {
         let end = offset.saturating_add(patch.len());
-        bytes::change(context, args[1], end, bytes::changes_of(patch), |bytes, _| {
+        bytes::change(context, args, end, bytes::changes_of(patch), |bytes, _| {
             bytes[offset..end].copy_from_slice(patch);
             bytes.len()
         })?

@@ -38,6 +38,8 @@ pub(crate) mod files {
     pub(crate) use super::value_writer::{kind_of, put_value_of};
 }
 
+use psp_store::Value;
+
 use crate::error::CommandError;
 
 /// The version of the format that Redis 7.0 writes.
@@ -91,6 +93,13 @@ pub(crate) fn seal(mut parts: Vec<u8>, visit: &dyn Fn()) -> Vec<u8> {
     let checksum = crc64::checksum(&parts, visit);
     parts.extend(checksum.to_le_bytes());
     parts
+}
+
+/// The payload of a key that holds `value`, as DUMP has it.
+pub(crate) fn payload_of(value: &Value, visit: &dyn Fn()) -> Vec<u8> {
+    let mut parts = Vec::new();
+    put_value(value, visit, &mut parts);
+    seal(parts, visit)
 }
 
 /// The parts of a payload. Checking and reading them calls `visit` for each part of the work.

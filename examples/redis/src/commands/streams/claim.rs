@@ -5,6 +5,7 @@ use psp_store::{Element, Entries, Group, Now, Pending, Stream, StreamId};
 use super::super::pace::Pace;
 use super::{change, ids, no_group, reply, size};
 use crate::command::{Context, ReplyEncoder, Row};
+use crate::effects::Told;
 use crate::error::{CommandError, quotable};
 use crate::keyspace_events::{Class, Rule};
 use crate::parse::{Result, integer, is};
@@ -164,7 +165,8 @@ impl<'a> Claims<'a> {
 fn xclaim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     check(context, args[1], args[2])?;
     let Claims { claim, ids, last_id } = Claims::parse(args, &context.now)?;
-    let claimed = change(context, args[1], ids.len(), |stream, pace| {
+    let told = context.told();
+    let claimed = change(context.store.telling(&told), args[1], ids.len(), |stream, pace| {
         let entries = stream.entries().clone();
         let group = stream.group_mut(args[2])?;
         group.last_id = group.last_id.max(last_id);
@@ -173,12 +175,46 @@ fn xclaim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
             matches!(claim.claim(group, &entries, *id), Outcome::Claimed)
         });
         let claimed: Vec<_> = claimed.collect();
+        tell_pending(&told, [args[1], args[2], args[3]], group, &ids);
         Some((entries, claimed))
     })?;
     let claimed = claimed.flatten();
     let (entries, claimed) = claimed.ok_or_else(|| no_group(args[1], args[2], ""))?;
     claim.write(out, &entries, &claimed);
     Ok(())
+}
+
+/// These entries of the group are pending as they are now, or no longer.
+pub(super) fn tell_pending(told: &Told, [key, group_name, consumer]: [&[u8]; 3], group: &Group, touched: &[StreamId]) {
+    if !told.is_recorded() {
+        return;
+    }
+    told.says(&[b"XGROUP", b"CREATECONSUMER", key, group_name, consumer]);
+    let last_id = ids::text(group.last_id);
+    for id in touched {
+        let text = ids::text(*id);
+        let Some(pending) = group.pending(*id) else {
+            told.adds(&[b"XACK", key, group_name, text.as_bytes()]);
+            continue;
+        };
+        let (delivered_ms, deliveries) = (pending.delivered_ms.to_string(), pending.deliveries.to_string());
+        told.adds(&[
+            b"XCLAIM",
+            key,
+            group_name,
+            &pending.consumer,
+            b"0",
+            text.as_bytes(),
+            b"TIME",
+            delivered_ms.as_bytes(),
+            b"RETRYCOUNT",
+            deliveries.as_bytes(),
+            b"FORCE",
+            b"JUSTID",
+            b"LASTID",
+            last_id.as_bytes(),
+        ]);
+    }
 }
 
 /// What XAUTOCLAIM found.
@@ -269,7 +305,15 @@ fn xautoclaim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
     check(context, args[1], args[2])?;
     let pending = size::of_stream(context.store, args[1], |stream| stream.group(args[2]).map_or(0, Group::pending_len));
     let work = pending.min(sweeping.count.saturating_mul(ATTEMPTS_PER_CLAIM));
-    let sweep = change(context, args[1], work, |stream, pace| Sweep::run(stream, &sweeping, pace))?;
+    let told = context.told();
+    let sweep = change(context.store.telling(&told), args[1], work, |stream, pace| {
+        let sweep = Sweep::run(stream, &sweeping, pace);
+        if let (Some(sweep), Some(group)) = (&sweep, stream.group(args[2])) {
+            let touched: Vec<StreamId> = sweep.claimed.iter().chain(&sweep.gone).copied().collect();
+            tell_pending(&told, [args[1], args[2], args[3]], group, &touched);
+        }
+        sweep
+    })?;
     let sweep = sweep.flatten();
     let sweep = sweep.ok_or_else(|| no_group(args[1], args[2], ""))?;
     out.array(3);

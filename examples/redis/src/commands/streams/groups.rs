@@ -104,7 +104,7 @@ const NO_STREAM: CommandError = CommandError::line(
 
 fn create(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let options = Options::parse(args, true)?;
-    context.store.update(args[2], |slot| {
+    context.store.telling(&context.sent(args)).update(args[2], |slot| {
         slot.wake_nobody();
         let stream = expect::<Stream>(slot.value())?;
         if stream.is_none() && !options.makes_stream {
@@ -141,7 +141,7 @@ pub(super) fn no_such_group(key: &[u8], group: &[u8]) -> CommandError {
 fn set_id(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let options = Options::parse(args, false)?;
     check(context, args[2], args[3])?;
-    let outcome = change(context, args[2], 0, |stream, _| {
+    let outcome = change(context.store.telling(&context.sent(args)), args[2], 0, |stream, _| {
         let id = group_id(args[4], Some(stream), ids::any)?;
         let group = stream.group_mut(args[3]);
         let group = group.ok_or_else(|| no_such_group(args[2], args[3]))?;
@@ -156,7 +156,7 @@ fn set_id(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 
 fn destroy(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     // Those who wait in the group get an error.
-    let removed = context.store.update(args[2], |slot| {
+    let removed = context.store.telling(&context.sent(args)).update(args[2], |slot| {
         let stream = expect::<Stream>(slot.value())?.ok_or(NO_STREAM)?;
         if stream.group(args[3]).is_none() {
             return Ok(None);
@@ -170,7 +170,7 @@ fn destroy(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 
 fn create_consumer(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     check(context, args[2], args[3])?;
-    let is_new = change(context, args[2], 0, |stream, _| {
+    let is_new = change(context.store.telling(&context.sent(args)), args[2], 0, |stream, _| {
         let group = stream.group_mut(args[3])?;
         let is_known = group.consumer(args[4]).is_some();
         Some(!is_known && group.see_consumer(args[4], context.now.ms()))
@@ -184,7 +184,7 @@ fn create_consumer(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEnc
 fn delete_consumer(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     check(context, args[2], args[3])?;
     let pending = size::pending_of(context.store, args[2], args[3], args[4]);
-    let removed = change(context, args[2], pending, |stream, pace| {
+    let removed = change(context.store.telling(&context.sent(args)), args[2], pending, |stream, pace| {
         let group = stream.group_mut(args[3])?;
         Some(group.remove_consumer(args[4], &|| pace.step()))
     })?;
@@ -199,7 +199,7 @@ fn xack(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         return Ok(());
     }
     let ids: Vec<_> = args[3..].iter().map(|id| ids::strict(id, 0)).collect::<Result<_>>()?;
-    let acknowledged = change(context, args[1], ids.len(), |stream, pace| {
+    let acknowledged = change(context.store.telling(&context.sent(args)), args[1], ids.len(), |stream, pace| {
         let group = stream.group_mut(args[2])?;
         let acknowledged = ids.iter().filter(|id| {
             pace.step();

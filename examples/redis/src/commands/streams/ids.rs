@@ -34,6 +34,11 @@ pub(super) fn strict(arg: &[u8], missing_seq: u64) -> Result<StreamId> {
     }
 }
 
+/// The text of an ID.
+pub(super) fn text(id: StreamId) -> String {
+    format!("{}-{}", id.ms, id.seq)
+}
+
 /// Like [`strict`], and whether the second number is `*`.
 pub(super) fn with_any_seq(arg: &[u8], missing_seq: u64) -> Result<(StreamId, bool)> {
     if arg.len() > TEXT_LEN_MAX {

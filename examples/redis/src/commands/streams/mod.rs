@@ -13,11 +13,12 @@ mod reply;
 pub(crate) mod size;
 mod trim;
 
-use psp_store::{NewId, Now, Stream, StreamId, Trim};
+use psp_store::{NewId, Now, Stream, StreamId, Trim, Writer};
 
 use super::large;
 use super::pace::Pace;
 use crate::command::{Context, ReplyEncoder, Row};
+use crate::effects::Told;
 use crate::error::CommandError;
 use crate::keyspace_events::{Class, Rule};
 use crate::parse::{self, Result, integer, is};
@@ -84,7 +85,8 @@ fn xadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     }
     let limits = settings.stream_block();
     let work = large::work(entry.pairs) + trimmed(context, args[1], trim);
-    let added = large::update(context.store, args[1], work, |slot, pace| {
+    let told = context.told();
+    let added = large::update(context.store.telling(&told), args[1], work, |slot, pace| {
         let stream = expect::<Stream>(slot.value())?;
         match stream {
             None if !entry.makes_stream => return Ok(None),
@@ -94,8 +96,15 @@ fn xadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         let stream = expect_or_default::<Stream>(slot)?;
         let id = stream.push(entry.id, entry.pairs, limits);
         let id = id.map_err(|_taken| no_id(stream))?;
+        if told.is_recorded() {
+            let id = ids::text(id);
+            let mut words: Vec<&[u8]> = vec![b"XADD", args[1], id.as_bytes()];
+            words.extend(entry.pairs);
+            told.says(&words);
+        }
         if let Some(trim) = trim {
             stream.trim(trim, &|| pace.step());
+            tell_len(&told, args[1], stream);
         }
         Ok(Some(id))
     })?;
@@ -132,19 +141,31 @@ fn xtrim(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     let trim = options.trim(context.server.settings.stream_node_entries_max())?;
     let trim = trim.ok_or(CommandError::line("ERR syntax error, XTRIM must be called with a trimming strategy"))?;
     let work = trimmed(context, args[1], Some(trim));
-    let removed = change(context, args[1], work, |stream, pace| stream.trim(trim, &|| pace.step()))?;
+    let told = context.told();
+    let removed = change(context.store.telling(&told), args[1], work, |stream, pace| {
+        let removed = stream.trim(trim, &|| pace.step());
+        told.says_nothing();
+        tell_len(&told, args[1], stream);
+        removed
+    })?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }
 
+/// The oldest entries have gone, as many as there are too many now.
+fn tell_len(told: &Told, key: &[u8], stream: &Stream) {
+    let mut digits = itoa::Buffer::new();
+    told.adds(&[b"XTRIM", key, b"MAXLEN", b"=", digits.format(stream.len()).as_bytes()]);
+}
+
 /// Changes the stream of the key, if there is one, so that no client that waits gets anything.
-fn change<R>(
-    context: &Context<'_>,
+fn change<'s, R>(
+    store: impl Into<Writer<'s>>,
     key: &[u8],
     elements: usize,
     mut change: impl FnMut(&mut Stream, &Pace) -> R,
 ) -> Result<Option<R>> {
-    large::update(context.store, key, elements, |slot, pace| {
+    large::update(store, key, elements, |slot, pace| {
         if expect::<Stream>(slot.value())?.is_none() {
             return Ok(None);
         }
@@ -159,7 +180,7 @@ fn xdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         return Ok(());
     }
     let ids: Vec<_> = args[2..].iter().map(|id| ids::strict(id, 0)).collect::<Result<_>>()?;
-    let removed = change(context, args[1], ids.len(), |stream, pace| {
+    let removed = change(context.store.telling(&context.sent(args)), args[1], ids.len(), |stream, pace| {
         let removed = ids.iter().filter(|id| {
             pace.step();
             stream.remove(**id)
@@ -229,7 +250,7 @@ fn xsetid(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
             _ => return Err(CommandError::Syntax),
         }
     }
-    let outcome = change(context, args[1], 0, |stream, _| {
+    let outcome = change(context.store.telling(&context.sent(args)), args[1], 0, |stream, _| {
         if stream.entries().last_id().is_some_and(|last| id < last) {
             return Err(CommandError::line(
                 "ERR The ID specified in XSETID is smaller than the target stream top item",

@@ -1,14 +1,17 @@
 //! XREAD and XREADGROUP.
 
+use std::ops::RangeInclusive;
 use std::time::Instant;
 
 use psp_store::{Delivery, Stream, StreamId};
 
 use super::super::pace::Pace;
+use super::claim::tell_pending;
 use super::reply::{self, Found, Which};
 use super::{change, count_of, ids, no_group, size};
 use crate::blocking::{Blocking, Sharing, deadline_ms};
 use crate::command::{Context, ReplyEncoder, Row};
+use crate::effects::Told;
 use crate::error::CommandError;
 use crate::keyspace_events::{Class, Rule};
 use crate::parse::{Result, is};
@@ -279,9 +282,11 @@ fn read_new(context: &Context<'_>, key: &[u8], group: GroupOptions<'_>, count: u
         return Ok(None);
     }
     let now_ms = context.now.ms();
-    let found = change(context, key, unread, |stream, pace| {
+    let told = context.told();
+    let found = change(context.store.telling(&told), key, unread, |stream, pace| {
         let delivery = Delivery { count, needs_no_ack: group.needs_no_ack, now_ms };
         let ids = stream.deliver(group.name, group.consumer, delivery, &|| pace.step())?;
+        tell_delivered(&told, key, group, stream, &ids);
         Some(Found {
             entries: stream.entries().clone(),
             which: Which::Range(ids, usize::MAX),
@@ -292,6 +297,39 @@ fn read_new(context: &Context<'_>, key: &[u8], group: GroupOptions<'_>, count: u
     // Another consumer may have been faster.
     let is_there = matches!(&found.which, Which::Range(ids, _) if !ids.is_empty());
     Ok(is_there.then_some(found))
+}
+
+/// A consumer has read these entries.
+fn tell_delivered(
+    told: &Told,
+    key: &[u8],
+    group: GroupOptions<'_>,
+    stream: &Stream,
+    delivered: &RangeInclusive<StreamId>,
+) {
+    let Some(own) = stream.group(group.name).filter(|_| told.is_recorded()) else {
+        return;
+    };
+    let pending: Vec<StreamId> = match group.needs_no_ack || delivered.is_empty() {
+        true => Vec::new(),
+        false => {
+            let pending = own.pending_from(*delivered.start()).map(|pending| pending.id);
+            pending.take_while(|id| delivered.contains(id)).collect()
+        }
+    };
+    tell_pending(told, [key, group.name, group.consumer], own, &pending);
+    let last_id = ids::text(own.last_id);
+    let entries_read = own.entries_read.map_or_else(|| "-1".to_owned(), |read| read.to_string());
+    let words: [&[u8]; 7] = [
+        b"XGROUP",
+        b"SETID",
+        key,
+        group.name,
+        last_id.as_bytes(),
+        b"ENTRIESREAD",
+        entries_read.as_bytes(),
+    ];
+    told.adds(&words);
 }
 
 /// What the consumer has not acknowledged.
@@ -308,7 +346,8 @@ fn read_history(
         Some(consumer.pending_len().min(count))
     });
     let now_ms = context.now.ms();
-    let found = change(context, key, pending.unwrap_or(0), |stream, pace| {
+    let told = context.told();
+    let found = change(context.store.telling(&told), key, pending.unwrap_or(0), |stream, pace| {
         let entries = stream.entries().clone();
         let own = stream.group_mut(group.name)?;
         own.see_consumer(group.consumer, now_ms);
@@ -320,6 +359,7 @@ fn read_history(
                 own.redeliver(*id, now_ms);
             }
         }
+        tell_pending(&told, [key, group.name, group.consumer], own, &listed);
         Some(Found { entries, which: Which::Listed(listed) })
     })?;
     let found = found.flatten();

@@ -1,0 +1,496 @@
+//! The journal: the effects of all changes, in an order in which they could have been made one after the other.
+//!
+//! ```text
+//!   update, store_all, commit, .. ── locks held ──► record: one mutex, the last that is taken ──► take: who writes a file
+//!   a transaction ─► records of its fork ── all its locks held ──► begin, records, end
+//! ```
+//!
+//! A change is recorded while its locks are held, so that the order of the records is one of the changes. Unless a
+//! [`Propagate`] says it in fewer bytes, a record says what the key holds after the change: that is always true, and
+//! long for a large value. How records are written is the [`Encoding`]'s matter.
+//!
+//! A journal that is off costs one relaxed load a change.
+
+use std::fmt;
+use std::ops::Deref;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use crate::entry::{Entry, Slot};
+use crate::keyspace::Keyspace;
+use crate::value::Value;
+
+/// Bytes of records that are kept together in memory.
+const PART_BYTES: usize = 1 << 20;
+
+/// What a change does, where nothing else says so.
+#[derive(Debug, Clone, Copy)]
+pub enum Effect<'a> {
+    /// What follows is done in the database of this number.
+    Database(usize),
+    /// The key holds this value.
+    Stored {
+        /// The key.
+        key: &'a [u8],
+        /// Its value.
+        value: &'a Value,
+        /// When it expires, in milliseconds since the Unix epoch.
+        expire_at_ms: Option<u64>,
+    },
+    /// The key is gone.
+    Removed(&'a [u8]),
+    /// All keys of the database are gone.
+    Cleared,
+    /// Two databases have exchanged what they hold.
+    Swapped(usize, usize),
+    /// What follows takes effect at once, up to the end.
+    Begin,
+    /// The end of what takes effect at once.
+    End,
+}
+
+/// How effects are written.
+pub trait Encoding: Send + Sync {
+    /// Adds the effect.
+    fn encode(&self, effect: Effect<'_>, out: &mut Frame);
+}
+
+/// Says what a change does in fewer bytes than the values that it leaves.
+pub trait Propagate {
+    /// Adds what the change does that was just made. Its keys are locked. `false` leaves it to the values.
+    fn propagate(&self, out: &mut Frame) -> bool;
+}
+
+/// Bytes, of which long parts are shared with the values that they are of.
+#[derive(Debug, Default)]
+pub struct Frame {
+    parts: Vec<Bytes>,
+    last: Vec<u8>,
+    len: usize,
+}
+
+impl Frame {
+    /// Adds a copy of `bytes`.
+    pub fn put(&mut self, bytes: &[u8]) {
+        if self.last.len() >= PART_BYTES {
+            self.close_part();
+        }
+        self.last.extend_from_slice(bytes);
+        self.len += bytes.len();
+    }
+
+    /// Adds bytes that are kept as they are.
+    pub fn put_shared(&mut self, bytes: Bytes) {
+        self.close_part();
+        self.len += bytes.len();
+        self.parts.push(bytes);
+    }
+
+    /// The number of bytes.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// All bytes, in pieces.
+    #[must_use]
+    pub fn into_parts(mut self) -> Vec<Bytes> {
+        self.close_part();
+        self.parts
+    }
+
+    fn close_part(&mut self) {
+        if !self.last.is_empty() {
+            self.parts.push(Bytes::from(std::mem::take(&mut self.last)));
+        }
+    }
+
+    fn append(&mut self, other: Self) {
+        if other.parts.is_empty() {
+            return self.put(&other.last);
+        }
+        self.close_part();
+        self.len += other.len;
+        self.parts.extend(other.parts);
+        self.last = other.last;
+    }
+}
+
+/// Records, and the database in which the next one is.
+#[derive(Debug, Default)]
+struct Tail {
+    frame: Frame,
+    records: u64,
+    /// `None` if the next record has to say it.
+    database: Option<usize>,
+    /// Bytes of records before those of `frame`.
+    taken: u64,
+    /// Where parts of the file begin that were asked for.
+    cuts: Vec<u64>,
+}
+
+/// Records that nobody else changes meanwhile.
+#[derive(Debug, Default)]
+pub(crate) struct Records(Mutex<Tail>);
+
+/// What was recorded since the last time.
+#[derive(Debug)]
+pub struct Batch {
+    /// Where it begins: bytes of all records before.
+    pub begin: u64,
+    /// Its bytes, in pieces.
+    pub parts: Vec<Bytes>,
+    /// [Cuts](Journal::cut) within it, in order.
+    pub cuts: Vec<u64>,
+}
+
+/// The effects of all changes of a server's databases. Off, until it is [begun](Journal::begin).
+pub struct Journal {
+    is_on: AtomicBool,
+    encoding: OnceLock<Box<dyn Encoding>>,
+    records: Records,
+    end: AtomicU64,
+    waiting_bytes: AtomicUsize,
+}
+
+impl fmt::Debug for Journal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Journal").field("is_on", &self.is_on).field("end", &self.end).finish_non_exhaustive()
+    }
+}
+
+impl Journal {
+    pub(crate) fn new() -> Self {
+        Self {
+            is_on: AtomicBool::new(false),
+            encoding: OnceLock::new(),
+            records: Records::default(),
+            end: AtomicU64::new(0),
+            waiting_bytes: AtomicUsize::new(0),
+        }
+    }
+
+    /// Records every change from now on. A change that goes on meanwhile may be missing: what is to be complete takes a
+    /// [snapshot](crate::Databases::snapshot) afterwards, with a [cut](Self::cut). The first encoding counts.
+    pub fn begin(&self, encoding: impl Encoding + 'static) {
+        let _ = self.encoding.set(Box::new(encoding));
+        self.is_on.store(true, Ordering::SeqCst);
+    }
+
+    /// Records nothing from now on, and drops what was not taken.
+    pub fn stop(&self) {
+        self.is_on.store(false, Ordering::SeqCst);
+        let _dropped = self.take();
+    }
+
+    /// Whether changes are recorded.
+    #[inline]
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Bytes of all records so far. A change that was made before the call has its record before that, if the journal
+    /// was on.
+    #[inline]
+    #[must_use]
+    pub fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Bytes of records that were not [taken](Self::take) yet.
+    #[inline]
+    #[must_use]
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Takes the records since the last time.
+    #[must_use]
+    pub fn take(&self) -> Batch {
+        let mut tail = self.records.0.lock();
+        let frame = std::mem::take(&mut tail.frame);
+        let begin = tail.taken;
+        tail.taken += frame.len() as u64;
+        let cuts = std::mem::take(&mut tail.cuts);
+        self.waiting_bytes.store(0, Ordering::Relaxed);
+        drop(tail);
+        Batch { begin, parts: frame.into_parts(), cuts }
+    }
+
+    /// A new part begins here, which says again in which database its records are. Returns where it begins.
+    pub fn cut(&self) -> u64 {
+        let mut tail = self.records.0.lock();
+        let at = tail.taken + tail.frame.len() as u64;
+        tail.database = None;
+        tail.cuts.push(at);
+        at
+    }
+
+    /// Records what is no change of a key. The caller holds what orders it among its like.
+    pub fn record(&self, propagate: &dyn Propagate) {
+        if self.is_on() {
+            self.add(|tail| {
+                propagate.propagate(&mut tail.frame);
+            });
+        }
+    }
+
+    fn add(&self, add: impl FnOnce(&mut Tail)) {
+        let mut tail = self.records.0.lock();
+        add(&mut tail);
+        self.end.store(tail.taken + tail.frame.len() as u64, Ordering::Release);
+        self.waiting_bytes.store(tail.frame.len(), Ordering::Relaxed);
+    }
+
+    fn encode(&self, effect: Effect<'_>, out: &mut Frame) {
+        if let Some(encoding) = self.encoding.get() {
+            encoding.encode(effect, out);
+        }
+    }
+
+    fn select(&self, number: usize, tail: &mut Tail) {
+        if tail.database != Some(number) {
+            tail.database = Some(number);
+            self.encode(Effect::Database(number), &mut tail.frame);
+        }
+    }
+
+    /// Two databases have exchanged what they hold. The locks of both are held.
+    pub(crate) fn record_swap(&self, one: usize, other: usize) {
+        if self.is_on() {
+            self.add(|tail| self.encode(Effect::Swapped(one, other), &mut tail.frame));
+        }
+    }
+
+    /// What a fork has recorded takes effect, and then its databases are swapped. All locks are held.
+    pub(crate) fn record_commit(&self, records: &Records, swaps: impl IntoIterator<Item = [usize; 2]>) {
+        let mut of_fork = records.0.lock();
+        for [one, other] in swaps {
+            of_fork.records += 1;
+            self.encode(Effect::Swapped(one, other), &mut of_fork.frame);
+        }
+        if of_fork.records == 0 {
+            return;
+        }
+        let is_one = of_fork.records == 1;
+        self.add(|tail| {
+            if !is_one {
+                self.encode(Effect::Begin, &mut tail.frame);
+            }
+            tail.frame.append(std::mem::take(&mut of_fork.frame));
+            tail.database = of_fork.database.or(tail.database);
+            if !is_one {
+                self.encode(Effect::End, &mut tail.frame);
+            }
+        });
+    }
+}
+
+/// What a change leaves at one key, to be recorded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Left<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) value: Option<(&'a Value, Option<u64>)>,
+}
+
+impl<'a> Left<'a> {
+    pub(crate) fn of_slot(slot: &'a Slot<'_>) -> Self {
+        Self {
+            key: slot.key(),
+            value: slot.value().map(|value| (value, slot.expire_at_ms())),
+        }
+    }
+
+    pub(crate) fn of_entry(key: &'a [u8], entry: Option<&'a Entry>) -> Self {
+        Self {
+            key,
+            value: entry.map(|entry| (entry.value(), entry.expire_at_ms())),
+        }
+    }
+
+    pub(crate) const fn nothing(key: &'a [u8]) -> Self {
+        Self { key, value: None }
+    }
+
+    fn effect(self) -> Effect<'a> {
+        let key = self.key;
+        match self.value {
+            Some((value, expire_at_ms)) => Effect::Stored { key, value, expire_at_ms },
+            None => Effect::Removed(key),
+        }
+    }
+}
+
+/// Records changes of one keyspace, or of the fork of one.
+#[derive(Clone, Copy)]
+pub(crate) struct Recorder<'k> {
+    journal: &'k Journal,
+    /// The fork's; `None` for the journal's own.
+    of_fork: Option<&'k Records>,
+    number: usize,
+}
+
+impl<'k> Recorder<'k> {
+    /// `None` if nothing is recorded. The lock of a shard is held, so that what is not recorded is in each snapshot
+    /// that is taken once the journal has begun.
+    #[inline]
+    pub(crate) fn of(keyspace: &'k Keyspace) -> Option<Self> {
+        let journal = &keyspace.shared.journal;
+        if !journal.is_on() {
+            return None;
+        }
+        let of_fork = match &keyspace.origin {
+            Some(origin) => Some(origin.records.as_deref()?),
+            None => None,
+        };
+        Some(Self { journal, of_fork, number: keyspace.number() })
+    }
+
+    fn add(self, add: impl FnOnce(&mut Frame)) {
+        let add = |tail: &mut Tail| {
+            self.journal.select(self.number, tail);
+            let len = tail.frame.len();
+            add(&mut tail.frame);
+            tail.records += u64::from(tail.frame.len() > len);
+        };
+        match self.of_fork {
+            None => self.journal.add(add),
+            Some(records) => add(&mut records.0.lock()),
+        }
+    }
+
+    /// Records what a change has left at these keys, or what says it shorter.
+    #[cold]
+    pub(crate) fn record(self, propagate: Option<&dyn Propagate>, left: &[Left<'_>]) {
+        if let Some(propagate) = propagate {
+            let mut is_done = false;
+            self.add(|frame| is_done = propagate.propagate(frame));
+            if is_done {
+                return;
+            }
+        }
+        for left in left {
+            let frame = self.frame(*left);
+            self.add(|tail| tail.append(frame));
+        }
+    }
+
+    /// What says that a key holds what a change leaves. It is made before the journal's mutex is taken.
+    pub(crate) fn frame(self, left: Left<'_>) -> Frame {
+        let mut frame = Frame::default();
+        self.journal.encode(left.effect(), &mut frame);
+        frame
+    }
+
+    pub(crate) fn record_frame(self, frame: Frame) {
+        self.add(|tail| tail.append(frame));
+    }
+
+    /// Records what one change leaves at several keys, as one effect.
+    #[cold]
+    pub(crate) fn record_together(self, left: &[Left<'_>]) {
+        let mut frame = Frame::default();
+        for left in left {
+            self.journal.encode(left.effect(), &mut frame);
+        }
+        let is_one = left.len() < 2;
+        let has_frame = self.of_fork.is_some() || is_one;
+        self.add(|tail| {
+            if !has_frame {
+                self.journal.encode(Effect::Begin, tail);
+            }
+            tail.append(frame);
+            if !has_frame {
+                self.journal.encode(Effect::End, tail);
+            }
+        });
+    }
+
+    #[cold]
+    pub(crate) fn record_removed<'a>(self, keys: impl IntoIterator<Item = &'a [u8]>) {
+        for key in keys {
+            self.add(|frame| self.journal.encode(Effect::Removed(key), frame));
+        }
+    }
+
+    #[cold]
+    pub(crate) fn record_cleared(self) {
+        self.add(|frame| self.journal.encode(Effect::Cleared, frame));
+    }
+}
+
+/// A keyspace to be changed by one request, which may say what it does.
+#[derive(Clone, Copy)]
+pub struct Writer<'a> {
+    pub(crate) keyspace: &'a Keyspace,
+    pub(crate) propagate: Option<&'a dyn Propagate>,
+}
+
+impl fmt::Debug for Writer<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("keyspace", &self.keyspace.number()).finish_non_exhaustive()
+    }
+}
+
+impl Keyspace {
+    /// Changes of which the journal has what `propagate` says.
+    #[must_use]
+    pub fn telling<'a>(&'a self, propagate: &'a dyn Propagate) -> Writer<'a> {
+        Writer { keyspace: self, propagate: Some(propagate) }
+    }
+}
+
+impl Writer<'_> {
+    /// [`Keyspace::update`].
+    pub fn update<R>(self, key: &[u8], change: impl FnOnce(&mut Slot<'_>) -> R) -> R {
+        self.keyspace.update_as(self.propagate, key, change)
+    }
+
+    /// [`Keyspace::update_pair`].
+    ///
+    /// # Panics
+    /// The keys are equal.
+    pub fn update_pair<R>(
+        self,
+        first: &[u8],
+        second: &[u8],
+        change: impl FnOnce(&mut Slot<'_>, &mut Slot<'_>) -> R,
+    ) -> R {
+        let places = [(self.keyspace, first), (self.keyspace, second)];
+        Keyspace::update_both_as(self.propagate, places, change)
+    }
+
+    /// [`Keyspace::update_large`].
+    pub fn update_large<R>(self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
+        self.keyspace.update_large_as(self.propagate, key, change)
+    }
+
+    /// [`Keyspace::update_part`].
+    pub fn update_part<R>(self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
+        self.keyspace.update_part_as(self.propagate, key, change)
+    }
+}
+
+impl<'a> From<&'a Keyspace> for Writer<'a> {
+    fn from(keyspace: &'a Keyspace) -> Self {
+        Self { keyspace, propagate: None }
+    }
+}
+
+impl Deref for Writer<'_> {
+    type Target = Keyspace;
+
+    fn deref(&self) -> &Keyspace {
+        self.keyspace
+    }
+}
