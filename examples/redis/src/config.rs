@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::acl::{PubSubDefault, UserDefinition, check_names};
 use crate::keyspace_events::Classes;
 use crate::memory::parse_bytes;
-use crate::persistence::{SavePoints, check_file_name};
+use crate::persistence::{Fsync, SavePoints, check_file_name};
 use crate::pubsub::OutputLimit;
 
 /// A Redis-compatible server whose short commands stay fast while long ones run.
@@ -90,6 +90,28 @@ pub struct Config {
     /// Refuse writes after a save has failed, if there are save points [default: yes].
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
     pub stop_writes_on_bgsave_error: bool,
+    /// Log each change in an append-only file, which is loaded at the start [default: no].
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
+    pub appendonly: bool,
+    /// When the disk has to have a change: before its reply, within a second, or at some time [default: everysec].
+    #[arg(long, value_name = "WHEN")]
+    pub appendfsync: Fsync,
+    /// Folder of the append-only file, within `dir` [default: appendonlydir].
+    #[arg(long, value_name = "NAME")]
+    pub appenddirname: String,
+    /// What the names of its files begin with [default: appendonly.aof].
+    #[arg(long, value_name = "NAME")]
+    pub appendfilename: String,
+    /// Growth in percent after which it is rewritten; 0 for never [default: 100].
+    #[arg(long, value_name = "PERCENT")]
+    pub auto_aof_rewrite_percentage: u64,
+    /// Bytes that it has at least when it is rewritten by itself [default: 64mb].
+    #[serde(deserialize_with = "bytes_in_file")]
+    #[arg(long, value_name = "BYTES", value_parser = bytes)]
+    pub auto_aof_rewrite_min_size: u64,
+    /// Load a file that ends within a command, without that [default: yes].
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
+    pub aof_load_truncated: bool,
     /// Who may change the folder and the name by CONFIG SET, as for DEBUG [default: no].
     #[arg(long, value_name = "WHO")]
     pub enable_protected_configs: DebugAccess,
@@ -171,6 +193,13 @@ impl Default for Config {
             rdbcompression: true,
             rdbchecksum: true,
             stop_writes_on_bgsave_error: true,
+            appendonly: false,
+            appendfsync: Fsync::default(),
+            appenddirname: "appendonlydir".to_owned(),
+            appendfilename: "appendonly.aof".to_owned(),
+            auto_aof_rewrite_percentage: 100,
+            auto_aof_rewrite_min_size: 64 << 20,
+            aof_load_truncated: true,
             enable_protected_configs: DebugAccess::default(),
             databases: 16,
             maxmemory: None,
@@ -207,6 +236,12 @@ impl ProgramConfig for Config {
     fn settle(&mut self) -> anyhow::Result<()> {
         check_names(&self.user).map_err(anyhow::Error::msg)?;
         check_file_name(&self.dbfilename).map_err(anyhow::Error::msg)?;
+        for name in [&self.appenddirname, &self.appendfilename] {
+            ensure!(
+                check_file_name(name).is_ok(),
+                "'{name}' is no name of a file or folder of the append-only file"
+            );
+        }
         check_databases(self.databases).map_err(anyhow::Error::msg)?;
         check_samples(self.maxmemory_samples).map_err(anyhow::Error::msg)?;
         let normal_bytes = self.client_output_buffer_limit.normal_bytes;
@@ -365,6 +400,10 @@ fn len(text: &str) -> Result<usize, &'static str> {
 
 fn maxmemory_in_file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u64>, D::Error> {
     number_or_text(deserializer, bytes).map(Some)
+}
+
+fn bytes_in_file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    number_or_text(deserializer, bytes)
 }
 
 fn len_in_file<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {

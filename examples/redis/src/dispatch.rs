@@ -41,6 +41,8 @@ pub enum Outcome {
     Close,
     /// There is no reply yet: the client waits.
     Wait(Box<Blocking>),
+    /// The command has run, and the log cannot take what it changed: the client must not hear that it has been done.
+    Unlogged,
     /// The command has not run: it waits for the end of a pause.
     Pause,
 }
@@ -125,6 +127,14 @@ pub fn dispatch(
     }
     // A key may have expired while it was read.
     server.clients.blocked.serve(server, stats);
+    let may_have_written = || spec.flags.contains(Flag::Write) || spec.flags.contains(Flag::MayReplicate);
+    if server.persistence.log.is_on()
+        && context.blocking.is_none()
+        && (spec.name == "exec" || may_have_written())
+        && !server.persistence.log.settle(server.databases.journal())
+    {
+        return Outcome::Unlogged;
+    }
     match context.blocking {
         Some(mut blocking) => {
             blocking.remember(spec, (entry, busy), args);
@@ -160,7 +170,7 @@ fn admit(
     }
     match server.persistence.gate() {
         Gate::Open => {}
-        gate => gate.check(spec, client, args)?,
+        gate => gate.check(server, spec, client, args)?,
     }
     if spec.flags.contains(Flag::NoMulti) && client.transaction.queued().is_some() {
         return Err(CommandError::line("ERR Command not allowed inside a transaction"));

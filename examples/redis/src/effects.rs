@@ -10,7 +10,7 @@ use std::cell::RefCell;
 
 use psp_protocols::resp::{Encoder, SHARED_LEN_MIN};
 use psp_server::Body;
-use psp_store::{Effect, Element, Encoding, Frame, Propagate, Value};
+use psp_store::{Effect, Element, Encoding, Frame, Journal, Propagate, Value};
 
 use crate::command::Context;
 use crate::rdb;
@@ -45,10 +45,7 @@ impl<'a> Context<'a> {
     /// What a change will be told as.
     #[must_use]
     pub fn told(&self) -> Told {
-        Told {
-            is_recorded: self.databases.journal().is_on(),
-            commands: RefCell::default(),
-        }
+        Told::of(self.databases.journal())
     }
 }
 
@@ -74,6 +71,12 @@ impl Propagate for Sent<'_> {
 }
 
 impl Told {
+    /// For changes that this journal may record.
+    #[must_use]
+    pub fn of(journal: &Journal) -> Self {
+        Self { is_recorded: journal.is_on(), commands: RefCell::default() }
+    }
+
     /// The change is what these words do.
     pub fn says(&self, words: &[&[u8]]) {
         self.says_nothing();

@@ -75,7 +75,7 @@ impl Handler<RespHead> for RedisHandler {
     type Connection = Client;
 
     fn init(&self, runtime: ServerHandle) {
-        self.server.persistence.announce();
+        self.server.persistence.announce(&self.server.settings.config);
         if self.server.runtime.set(runtime).is_err() {
             tracing::warn!("a second server runs on the same keys: INFO shows the first one's state");
         }
@@ -158,6 +158,7 @@ impl Handler<RespHead> for RedisHandler {
                 server.clients.leave(client.info());
                 reply.close();
             }
+            Outcome::Unlogged => reply.fail(server.persistence.log.failure()),
             Outcome::Wait(command) => {
                 let later = wanted_later(client.info(), reply.defer());
                 let blocked = &server.clients.blocked;

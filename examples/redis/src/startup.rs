@@ -54,7 +54,7 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
     let eviction = eviction::start(Arc::clone(&state)).context("cannot start the eviction thread")?;
     let pause = PauseThread::start(Arc::clone(&state)).context("cannot start the pause thread")?;
     let saver = Saver::start(Arc::clone(&state)).context("cannot start the saver's thread")?;
-    let first_file = state.persistence.first_file(&config)?;
+    let first = state.persistence.first(&config)?;
     let builder = Server::builder()
         .settings(
             psp_server::Settings::default()
@@ -78,10 +78,8 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
     let server = builder.build()?;
     let addresses = state.listening(server.local_addrs().iter().copied());
     let _first = state.local_addresses.set(addresses);
-    if let Some(path) = first_file {
-        let handle = server.handle();
-        state.persistence.load_first(&state, path, move || handle.shut_down());
-    }
+    let handle = server.handle();
+    state.persistence.load_first(&state, first, move || handle.shut_down());
     Ok(RedisServer { server, tls, state, expiry, eviction, pause, saver })
 }
 

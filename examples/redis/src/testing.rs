@@ -187,7 +187,7 @@ impl Session {
         );
         match outcome {
             Outcome::Keep => {}
-            Outcome::Close => self.closed = true,
+            Outcome::Close | Outcome::Unlogged => self.closed = true,
             Outcome::Pause => {
                 self.late = Arc::default();
                 self.server.paused.add(Paused {

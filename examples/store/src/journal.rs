@@ -164,7 +164,10 @@ pub struct Journal {
 
 impl fmt::Debug for Journal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Journal").field("is_on", &self.is_on).field("end", &self.end).finish_non_exhaustive()
+        f.debug_struct("Journal")
+            .field("is_on", &self.is_on)
+            .field("end", &self.end)
+            .finish_non_exhaustive()
     }
 }
 
@@ -438,7 +441,9 @@ pub struct Writer<'a> {
 
 impl fmt::Debug for Writer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("keyspace", &self.keyspace.number()).finish_non_exhaustive()
+        f.debug_struct("Writer")
+            .field("keyspace", &self.keyspace.number())
+            .finish_non_exhaustive()
     }
 }
 

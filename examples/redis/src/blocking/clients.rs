@@ -174,7 +174,7 @@ impl BlockedClients {
             return blocked.reply.discard();
         }
         psp_server::no_preempt(|| {
-            let mut deliveries = Deliveries::default();
+            let mut deliveries = Deliveries::of(server);
             let mut waiting = self.inner.waiting.lock();
             if waiting.runtime.is_none() {
                 waiting.runtime = server.runtime.get().cloned();
@@ -207,7 +207,7 @@ impl BlockedClients {
         if self.databases.has_ready() {
             // Another request of this worker could need the lock.
             psp_server::no_preempt(|| {
-                let mut deliveries = Deliveries::default();
+                let mut deliveries = Deliveries::of(server);
                 serve(&mut self.inner.waiting.lock(), &mut deliveries, server, stats);
                 deliveries.send();
             });

@@ -20,6 +20,7 @@ use crate::error::CommandError;
 use crate::glob::{Pattern, Steps};
 use crate::memory::parse_bytes;
 use crate::parse::Result;
+use crate::persistence::Fsync;
 use crate::state::ServerState;
 use crate::tls::AUTH_CLIENTS;
 
@@ -142,7 +143,40 @@ const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("aclfile", |server| path_of(server.settings.config.aclfile.as_deref())),
     number!("acllog-max-len" => UNSIGNED, acl.log.len_max, acl.log.set_len_max),
     Parameter::fixed("activedefrag", |_| "no".into()),
-    Parameter::fixed("appendonly", |_| "no".into()),
+    switch!("aof-load-truncated", persistence.log.loads_truncated, persistence.log.set_loads_truncated),
+    Parameter::fixed("aof-use-rdb-preamble", |_| "yes".into()),
+    Parameter::fixed("appenddirname", |server| server.settings.config.appenddirname.clone()),
+    Parameter::fixed("appendfilename", |server| server.settings.config.appendfilename.clone()),
+    Parameter::new(
+        "appendfsync",
+        |server| server.persistence.log.fsync().name().to_owned(),
+        |server, value| {
+            let fsync = Fsync::from_str(&String::from_utf8_lossy(value), true);
+            server
+                .persistence
+                .log
+                .set_fsync(fsync.map_err(|_| "argument(s) must be one of the following: everysec, always, no")?);
+            Ok(())
+        },
+    ),
+    Parameter::new(
+        "appendonly",
+        |server| word_of(server.persistence.log.is_on()),
+        |server, value| {
+            let is_logged = yes_or_no(&String::from_utf8_lossy(value))?;
+            Ok(server.persistence.set_logged(server, is_logged)?)
+        },
+    ),
+    Parameter::new(
+        "auto-aof-rewrite-min-size",
+        |server| server.persistence.log.rewrite_size_min().to_string(),
+        |server, value| {
+            server.persistence.log.set_rewrite_size_min(bytes_within(value, UNSIGNED)?);
+            Ok(())
+        },
+    ),
+    number!("auto-aof-rewrite-percentage" => 0..=i32::MAX.into(),
+        persistence.log.rewrite_percentage, persistence.log.set_rewrite_percentage),
     Parameter::fixed("bind", |server| {
         let addresses = server.settings.config.bind.iter();
         addresses.map(ToString::to_string).collect::<Vec<_>>().join(" ")

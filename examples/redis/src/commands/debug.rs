@@ -11,6 +11,7 @@ use crate::parse::{self, Result};
 use crate::persistence::{Present, Reload};
 use crate::rdb;
 
+use super::digest;
 use super::keys::encoding;
 use super::pace::{self, Pace};
 use super::strings::{check_len, store_absent};
@@ -20,6 +21,9 @@ use super::subcommand::{self, Subcommand};
 pub(crate) const COMMANDS: &[Row] = &[Row::new("debug", debug)];
 
 const SUBCOMMANDS: &[Subcommand] = &[
+    Subcommand::new("digest", 2, digest::all),
+    Subcommand::new("digest-value", -3, digest::of_values),
+    Subcommand::new("loadaof", 2, load_log),
     Subcommand::new("object", 3, object),
     Subcommand::new("populate", -3, populate),
     Subcommand::new("reload", -2, reload),
@@ -143,6 +147,16 @@ fn reload(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
         }
     }
     context.server.persistence.reload(context.server, reload)?;
+    out.simple("OK");
+    Ok(())
+}
+
+/// What the append-only file has takes the place of what there is.
+fn load_log(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    if !context.may_block {
+        return Err(CommandError::line("ERR DEBUG LOADAOF isn't allowed in a transaction"));
+    }
+    context.server.persistence.reload_log(context.server)?;
     out.simple("OK");
     Ok(())
 }

@@ -9,6 +9,7 @@ use hashbrown::HashSet;
 use quanta::Instant;
 
 use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
+use crate::effects::Told;
 use crate::error::CommandError;
 use crate::glob::{Pattern, Steps};
 use crate::parse::{self, Result};
@@ -185,7 +186,15 @@ pub(crate) fn remove_libraries(server: &ServerState) -> Result<()> {
 
 /// Adds libraries. The functions of those that go for others lose their measures.
 fn add(server: &ServerState, libraries: Vec<FunctionLibrary>, policy: Policy) -> Result<()> {
-    let gone = server.scripts.functions.add(libraries, policy);
+    let journal = server.databases.journal();
+    let told = Told::of(journal);
+    if policy == Policy::Flush {
+        told.says(&[b"FUNCTION", b"FLUSH"]);
+    }
+    for library in &libraries {
+        told.adds(&[b"FUNCTION", b"LOAD", b"REPLACE", &library.code]);
+    }
+    let gone = server.scripts.functions.add(libraries, policy, || journal.record(&told));
     let gone = gone.map_err(|refused| CommandError::Other(refused.to_string().into()))?;
     for library in gone {
         forget(server, &library);
@@ -214,7 +223,10 @@ fn unknown(what: &str, argument: &[u8]) -> CommandError {
 
 fn delete(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let name = str::from_utf8(args[2]).ok();
-    let gone = name.and_then(|name| context.server.scripts.functions.remove(name));
+    let journal = context.server.databases.journal();
+    let sent = context.sent(args);
+    let remove = |name| context.server.scripts.functions.remove(name, || journal.record(&sent));
+    let gone = name.and_then(remove);
     let gone = gone.ok_or(CommandError::line("ERR Library not found"))?;
     forget(context.server, &gone);
     out.simple("OK");

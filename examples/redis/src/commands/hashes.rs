@@ -40,14 +40,19 @@ fn set_fields(context: &Context<'_>, args: &[&[u8]], name: &'static str) -> Resu
     if !pairs.len().is_multiple_of(2) {
         return Err(CommandError::Arity(name.into()));
     }
-    large::change_or_create(context.store.telling(&context.sent(args)), args[1], large::work(pairs), |hash: &mut Hash, pace| {
-        let before = hash.len();
-        for pair in pairs.chunks_exact(2) {
-            pace.step();
-            hash.insert(pair[0], Element::from(pair[1]));
-        }
-        hash.len() - before
-    })
+    large::change_or_create(
+        context.store.telling(&context.sent(args)),
+        args[1],
+        large::work(pairs),
+        |hash: &mut Hash, pace| {
+            let before = hash.len();
+            for pair in pairs.chunks_exact(2) {
+                pace.step();
+                hash.insert(pair[0], Element::from(pair[1]));
+            }
+            hash.len() - before
+        },
+    )
 }
 
 fn hset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -63,13 +68,18 @@ fn hmset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 fn hsetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let set = large::change_or_create(context.store.telling(&context.sent(args)), args[1], large::work(&args[2..]), |hash: &mut Hash, _| {
-        let absent = hash.get(args[2]).is_none();
-        if absent {
-            hash.insert(args[2], Element::from(args[3]));
-        }
-        absent
-    })?;
+    let set = large::change_or_create(
+        context.store.telling(&context.sent(args)),
+        args[1],
+        large::work(&args[2..]),
+        |hash: &mut Hash, _| {
+            let absent = hash.get(args[2]).is_none();
+            if absent {
+                hash.insert(args[2], Element::from(args[3]));
+            }
+            absent
+        },
+    )?;
     out.integer(i64::from(set));
     Ok(())
 }
@@ -100,9 +110,12 @@ fn hgetall(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 
 fn hdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let fields = &args[2..];
-    let removed = large::change(context.store.telling(&context.sent(args)), args[1], fields.len(), |hash: &mut Hash, pace| {
-        fields.iter().inspect(|_| pace.step()).filter(|field| hash.remove(field)).count()
-    })?;
+    let removed = large::change(
+        context.store.telling(&context.sent(args)),
+        args[1],
+        fields.len(),
+        |hash: &mut Hash, pace| fields.iter().inspect(|_| pace.step()).filter(|field| hash.remove(field)).count(),
+    )?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }

@@ -28,7 +28,10 @@ fn pfadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     let members = &args[2..];
     let is_changed = match add_to_dense(context.store.telling(&context.sent(args)), args[1], members)? {
         Some(is_changed) => is_changed,
-        None => context.store.telling(&context.sent(args)).update_large(args[1], |slot| add(slot, members))?,
+        None => context
+            .store
+            .telling(&context.sent(args))
+            .update_large(args[1], |slot| add(slot, members))?,
     };
     out.integer(i64::from(is_changed));
     Ok(())

@@ -172,7 +172,7 @@ fn human(bytes: u64) -> String {
 /// As in Redis, the start time stands for the last save where there was none, and -1 for a time that there is not.
 fn persistence(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     let figures = server.persistence.figures(server);
-    let [saved_keys, all_keys] = figures.saved_keys;
+    let ([saved_keys, all_keys], log) = (figures.saved_keys, &figures.log);
     let seconds = |seconds: Option<u64>| seconds.map_or_else(|| "-1".to_owned(), |seconds| seconds.to_string());
     lines!(text,
         "loading": u8::from(figures.is_loading),
@@ -188,11 +188,29 @@ fn persistence(server: &Figures<'_>, text: &mut String) -> fmt::Result {
         "rdb_saves": figures.saves,
         "rdb_last_load_keys_expired": figures.keys_expired,
         "rdb_last_load_keys_loaded": figures.keys_loaded,
-        "aof_enabled": 0,
-        "aof_rewrite_in_progress": 0,
-        "aof_last_bgrewrite_status": "ok",
-        "aof_last_write_status": "ok",
+        "aof_enabled": u8::from(log.is_on),
+        "aof_rewrite_in_progress": u8::from(log.is_rewriting),
+        "aof_rewrite_scheduled": u8::from(log.is_rewrite_scheduled),
+        "aof_last_rewrite_time_sec": seconds(log.last_rewrite_s),
+        "aof_current_rewrite_time_sec": seconds(log.current_rewrite_s),
+        "aof_last_bgrewrite_status": if log.last_rewrite_failed { "err" } else { "ok" },
+        "aof_rewrites": log.rewrites,
+        "aof_last_write_status": if log.has_failed { "err" } else { "ok" },
     )?;
+    if log.is_on {
+        lines!(text,
+            "aof_current_size": log.size,
+            "aof_base_size": log.base_size,
+            "aof_pending_rewrite": 0,
+            "aof_buffer_length": log.unwritten_bytes,
+            "aof_pending_bio_fsync": 0,
+            "aof_delayed_fsync": 0,
+            "aof_unsynced_bytes": log.unsynced_bytes,
+            "aof_fsyncs": log.syncs,
+            "aof_last_fsync_usec": log.sync_us_last,
+            "aof_max_fsync_usec": log.sync_us_max,
+        )?;
+    }
     let [loaded, all] = figures.loaded_bytes;
     if figures.is_loading {
         lines!(text,

@@ -61,17 +61,23 @@ pub(crate) const COMMANDS: &[Row] = &[
 ];
 
 fn push(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, end: ListEnd) -> Result<()> {
-    let len = large::change_or_create(context.store.telling(&context.sent(args)), args[1], large::work(&args[2..]), |list: &mut List, pace| {
-        push_all(list, &args[2..], end, pace)
-    })?;
+    let len = large::change_or_create(
+        context.store.telling(&context.sent(args)),
+        args[1],
+        large::work(&args[2..]),
+        |list: &mut List, pace| push_all(list, &args[2..], end, pace),
+    )?;
     out.integer(len as i64);
     Ok(())
 }
 
 fn push_existing(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, end: ListEnd) -> Result<()> {
-    let len = large::change(context.store.telling(&context.sent(args)), args[1], large::work(&args[2..]), |list: &mut List, pace| {
-        push_all(list, &args[2..], end, pace)
-    })?;
+    let len = large::change(
+        context.store.telling(&context.sent(args)),
+        args[1],
+        large::work(&args[2..]),
+        |list: &mut List, pace| push_all(list, &args[2..], end, pace),
+    )?;
     out.integer(len.unwrap_or(0) as i64);
     Ok(())
 }
@@ -176,11 +182,16 @@ fn lindex(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 
 fn lset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let index = integer(args[2]);
-    let outcome = large::change(context.store.telling(&context.sent(args)), args[1], large::work(&args[3..]), |list: &mut List, _| {
-        let index = index_within(index.clone()?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
-        list.set(index, args[3]);
-        Ok(())
-    })?;
+    let outcome = large::change(
+        context.store.telling(&context.sent(args)),
+        args[1],
+        large::work(&args[3..]),
+        |list: &mut List, _| {
+            let index = index_within(index.clone()?, list.len()).ok_or(CommandError::IndexOutOfRange)?;
+            list.set(index, args[3]);
+            Ok(())
+        },
+    )?;
     outcome.ok_or(CommandError::NoSuchKey)??;
     out.simple("OK");
     Ok(())
@@ -193,15 +204,16 @@ fn linsert(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
         _ => return Err(CommandError::Syntax),
     };
     let elements = large::cardinality(context.store, args[1]) + large::work(&args[4..]);
-    let outcome = large::change(context.store.telling(&context.sent(args)), args[1], elements, |list: &mut List, pace| {
-        let mut matches = list.matches(args[3]).inspect(|_| pace.step());
-        let Some(pivot) = matches.position(|is_pivot| is_pivot) else {
-            return -1;
-        };
-        drop(matches);
-        list.insert(pivot + usize::from(after), args[4]);
-        list.len() as i64
-    })?;
+    let outcome =
+        large::change(context.store.telling(&context.sent(args)), args[1], elements, |list: &mut List, pace| {
+            let mut matches = list.matches(args[3]).inspect(|_| pace.step());
+            let Some(pivot) = matches.position(|is_pivot| is_pivot) else {
+                return -1;
+            };
+            drop(matches);
+            list.insert(pivot + usize::from(after), args[4]);
+            list.len() as i64
+        })?;
     out.integer(outcome.unwrap_or(0));
     Ok(())
 }
@@ -214,9 +226,10 @@ fn lrem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
     };
     let end = if count < 0 { ListEnd::Right } else { ListEnd::Left };
     let elements = large::cardinality(context.store, args[1]);
-    let removed = large::change(context.store.telling(&context.sent(args)), args[1], elements, |list: &mut List, pace| {
-        list.remove_equal(args[3], end, limit, &|| pace.step())
-    })?;
+    let removed =
+        large::change(context.store.telling(&context.sent(args)), args[1], elements, |list: &mut List, pace| {
+            list.remove_equal(args[3], end, limit, &|| pace.step())
+        })?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }

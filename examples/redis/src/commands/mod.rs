@@ -15,6 +15,7 @@ mod connection;
 mod counts;
 pub(crate) mod databases;
 mod debug;
+mod digest;
 mod dump;
 mod expire;
 pub(crate) mod functions;

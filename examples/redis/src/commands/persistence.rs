@@ -1,5 +1,8 @@
-//! SAVE, BGSAVE, LASTSAVE and SHUTDOWN.
+//! SAVE, BGSAVE, LASTSAVE, BGREWRITEAOF, WAITAOF and SHUTDOWN.
 
+use std::time::{Duration, Instant};
+
+use crate::blocking::{Blocking, deadline_ms};
 use crate::command::{Context, ReplyEncoder, Row};
 use crate::error::CommandError;
 use crate::parse::{self, Result};
@@ -7,11 +10,75 @@ use crate::persistence::{Gate, IN_PROGRESS, Refused};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[Row] = &[
+    Row::new("bgrewriteaof", bgrewriteaof),
     Row::new("bgsave", bgsave),
     Row::new("lastsave", lastsave),
     Row::new("save", save),
     Row::new("shutdown", shutdown),
+    Row::new("waitaof", waitaof),
 ];
+
+/// Time between two looks whether the disk has what a client waits for.
+const SYNC_LOOK_INTERVAL: Duration = Duration::from_millis(1);
+
+/// In a transaction, too, it begins after that.
+fn bgrewriteaof(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    if !context.server.persistence.log.schedule_rewrite() {
+        return Err(CommandError::line("ERR Background append only file rewriting already in progress"));
+    }
+    out.simple("Background append only file rewriting started");
+    Ok(())
+}
+
+/// `WAITAOF numlocal numreplicas timeout`: waits until this server's disk has all that was written so far. There are no
+/// replicas.
+fn waitaof(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let number = |arg, most| {
+        let number = parse::integer(arg)?;
+        let is_possible = (0..=most).contains(&number);
+        is_possible
+            .then_some(number)
+            .ok_or(CommandError::line("ERR value is out of range, must be positive"))
+    };
+    let (local, replicas) = (number(args[1], 1)?, number(args[2], i64::MAX)?);
+    let deadline = deadline_ms(args[3])?;
+    let log = &context.server.persistence.log;
+    if local > 0 && !log.is_on() {
+        return Err(CommandError::line(
+            "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.",
+        ));
+    }
+    let end = context.server.databases.journal().end();
+    let is_synced = || log.is_on() && log.is_synced(end);
+    if local > 0 && context.may_block {
+        while !is_synced() && log.is_on() && deadline.is_none_or(|deadline| Instant::now() < deadline) {
+            if psp_server::is_abandoned() {
+                break;
+            }
+            log.want_sync(end);
+            psp_server::sleep(SYNC_LOOK_INTERVAL);
+        }
+    }
+    let is_local = is_synced();
+    let write: fn(bool) -> fn(&mut ReplyEncoder<'_>) = |is_local| {
+        if is_local {
+            |out| pair(out, 1)
+        } else {
+            |out| pair(out, 0)
+        }
+    };
+    if replicas > 0 && context.may_block {
+        return Blocking::for_a_time(deadline, write(is_local)).run(context, out);
+    }
+    write(is_local)(out);
+    Ok(())
+}
+
+fn pair(out: &mut ReplyEncoder<'_>, local: i64) {
+    out.array(2);
+    out.integer(local);
+    out.integer(0);
+}
 
 /// Waits without a worker. Other clients are served meanwhile, and what they change is not in the file.
 fn save(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {

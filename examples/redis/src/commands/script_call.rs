@@ -13,7 +13,6 @@ use quanta::Instant;
 use crate::command::{Context, ReplyEncoder};
 use crate::error::CommandError;
 use crate::parse::Result;
-use crate::persistence::{Gate, MISCONFIGURED};
 use crate::pubsub::Outbox;
 use crate::scripts::control::{Bounds, Task};
 use crate::scripts::pool::Lease;
@@ -142,8 +141,9 @@ impl Call<'_> {
         if is_out_of_memory && !flags.has_any(Flags::ALLOW_OOM.with(Flags::NO_WRITES)) {
             return Err(CommandError::OutOfMemory);
         }
-        if context.server.persistence.gate() == Gate::Misconfigured && !flags.has_any(Flags::NO_WRITES) {
-            return Err(MISCONFIGURED);
+        let gate = context.server.persistence.gate();
+        if gate.refuses_writes() && !flags.has_any(Flags::NO_WRITES) {
+            return Err(gate.refusal(context.server));
         }
         if self.is_read_only && !flags.has_any(Flags::NO_WRITES) {
             return Err(CommandError::line("ERR Can not execute a script with write flag using *_ro command."));

@@ -49,20 +49,30 @@ pub(crate) const COMMANDS: &[Row] = &[
 
 fn sadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let added = large::change_or_create(context.store.telling(&context.sent(args)), args[1], large::work(members), |set: &mut Set, pace| {
-        let members = members.iter().inspect(|_| pace.step());
-        members.filter(|member| set.insert(member)).count()
-    })?;
+    let added = large::change_or_create(
+        context.store.telling(&context.sent(args)),
+        args[1],
+        large::work(members),
+        |set: &mut Set, pace| {
+            let members = members.iter().inspect(|_| pace.step());
+            members.filter(|member| set.insert(member)).count()
+        },
+    )?;
     out.integer(added as i64);
     Ok(())
 }
 
 fn srem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let removed = large::change(context.store.telling(&context.sent(args)), args[1], members.len(), |set: &mut Set, pace| {
-        let members = members.iter().inspect(|_| pace.step());
-        members.filter(|member| set.remove(member)).count()
-    })?;
+    let removed = large::change(
+        context.store.telling(&context.sent(args)),
+        args[1],
+        members.len(),
+        |set: &mut Set, pace| {
+            let members = members.iter().inspect(|_| pace.step());
+            members.filter(|member| set.remove(member)).count()
+        },
+    )?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }

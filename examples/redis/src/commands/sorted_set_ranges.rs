@@ -250,11 +250,16 @@ fn members_within(context: &Context<'_>, key: &[u8], bounds: &Bounds<'_>) -> Res
 fn remove_range(context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, by: By) -> Result<()> {
     let bounds = Bounds::parse(by, args[2], args[3])?;
     let elements = members_within(context, args[1], &bounds)?;
-    let removed = large::change(context.store.telling(&context.sent(args)), args[1], elements, |set: &mut SortedSet, pace| {
-        let ranks = bounds.ranks(set);
-        set.remove_range(ranks.clone(), &|| pace.step());
-        ranks.len()
-    })?;
+    let removed = large::change(
+        context.store.telling(&context.sent(args)),
+        args[1],
+        elements,
+        |set: &mut SortedSet, pace| {
+            let ranks = bounds.ranks(set);
+            set.remove_range(ranks.clone(), &|| pace.step());
+            ranks.len()
+        },
+    )?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }

@@ -114,19 +114,24 @@ pub(super) fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEnc
     let scores = pairs.iter().step_by(2).inspect(|_| pace.step());
     let scores: Vec<f64> = scores.map(|score| float(score)).collect::<Result<_>>()?;
     let members = pairs.iter().skip(1).step_by(2);
-    let outcome = large::change_or_create(context.store.telling(&context.sent(args)), args[1], large::work(pairs), |set: &mut SortedSet, pace| {
-        let (mut added, mut changed, mut last) = (0, 0, None);
-        for (member, score) in members.clone().zip(&scores) {
-            pace.step();
-            let old = set.score(member);
-            last = addition.score(old, *score);
-            let Some(score) = last else { continue };
-            set.insert(member, score).map_err(|_| not_a_number())?;
-            added += i64::from(old.is_none());
-            changed += i64::from(old.is_some_and(|old| old != score));
-        }
-        Ok((added, changed, last))
-    })?;
+    let outcome = large::change_or_create(
+        context.store.telling(&context.sent(args)),
+        args[1],
+        large::work(pairs),
+        |set: &mut SortedSet, pace| {
+            let (mut added, mut changed, mut last) = (0, 0, None);
+            for (member, score) in members.clone().zip(&scores) {
+                pace.step();
+                let old = set.score(member);
+                last = addition.score(old, *score);
+                let Some(score) = last else { continue };
+                set.insert(member, score).map_err(|_| not_a_number())?;
+                added += i64::from(old.is_none());
+                changed += i64::from(old.is_some_and(|old| old != score));
+            }
+            Ok((added, changed, last))
+        },
+    )?;
     let (added, changed, last) = outcome?;
     match last {
         _ if !addition.increment => {
@@ -153,13 +158,18 @@ fn zincrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
 
 fn zrem(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let members = &args[2..];
-    let removed = large::change(context.store.telling(&context.sent(args)), args[1], members.len(), |set: &mut SortedSet, pace| {
-        members
-            .iter()
-            .inspect(|_| pace.step())
-            .filter(|member| set.remove(member).is_some())
-            .count()
-    })?;
+    let removed = large::change(
+        context.store.telling(&context.sent(args)),
+        args[1],
+        members.len(),
+        |set: &mut SortedSet, pace| {
+            members
+                .iter()
+                .inspect(|_| pace.step())
+                .filter(|member| set.remove(member).is_some())
+                .count()
+        },
+    )?;
     out.integer(removed.unwrap_or(0) as i64);
     Ok(())
 }

@@ -81,6 +81,7 @@ fn run(server: &ServerState, stats: &WorkerStats, paused: Paused) {
             }
             reply.finish();
         }
+        Outcome::Unlogged => reply.discard(),
         Outcome::Wait(command) => {
             let blocked = &server.clients.blocked;
             blocked.wait(server, stats, client, *command, reply);

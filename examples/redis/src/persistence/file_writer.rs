@@ -39,6 +39,8 @@ pub(super) struct Image {
     pub(super) libraries: Vec<Arc<FunctionLibrary>>,
     pub(super) uses: Uses,
     pub(super) used_bytes: u64,
+    /// It begins a log.
+    pub(super) is_base: bool,
 }
 
 /// How it is saved.
@@ -78,13 +80,13 @@ impl FileWriter {
     /// The first of the file.
     pub(super) fn write(mut self, image: Image, store: &Keyspace, goes_on: &dyn Fn() -> bool) -> io::Result<File> {
         self.put(VERSION);
-        let Image { snapshot, libraries, uses, used_bytes } = image;
+        let Image { snapshot, libraries, uses, used_bytes, is_base } = image;
         for (name, value) in [
             ("redis-ver", REDIS_VERSION.to_owned()),
             ("redis-bits", usize::BITS.to_string()),
             ("ctime", (unix_time_ms() / 1000).to_string()),
             ("used-mem", used_bytes.to_string()),
-            ("aof-base", "0".to_owned()),
+            ("aof-base", u8::from(is_base).to_string()),
         ] {
             self.put(&[opcode::AUX]);
             put_string(name.as_bytes(), &mut self);

@@ -4,6 +4,7 @@ use crate::client::ClientInfo;
 use crate::command::{CommandSpec, Flag};
 use crate::error::CommandError;
 use crate::parse::Result;
+use crate::state::ServerState;
 
 /// What commands may not do for now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,6 +14,8 @@ pub enum Gate {
     Open,
     /// Writes are not: the last save has failed.
     Misconfigured,
+    /// Writes are not: the append-only file cannot take them.
+    Unlogged,
     /// Only those that need no keys are: the data set is being read.
     Loading,
 }
@@ -20,7 +23,7 @@ pub enum Gate {
 /// The error for commands while the data set is read.
 pub(super) const LOADING: CommandError = CommandError::line("LOADING Redis is loading the dataset in memory");
 /// The error for writes after a save has failed.
-pub(crate) const MISCONFIGURED: CommandError = CommandError::line(
+pub(super) const MISCONFIGURED: CommandError = CommandError::line(
     "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. Commands that may \
      modify the data set are disabled, because this instance is configured to report errors during writes if RDB \
      snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB \
@@ -32,8 +35,25 @@ impl Gate {
         match byte {
             0 => Self::Open,
             1 => Self::Misconfigured,
+            2 => Self::Unlogged,
             _ => Self::Loading,
         }
+    }
+
+    /// The error for writes.
+    pub(crate) fn refusal(self, server: &ServerState) -> CommandError {
+        match self {
+            Self::Unlogged => {
+                let why = server.persistence.log.failure();
+                CommandError::Other(format!("MISCONF Errors writing to the AOF file: {why}").into())
+            }
+            _ => MISCONFIGURED,
+        }
+    }
+
+    /// Whether writes are refused for now, though others are served.
+    pub(crate) const fn refuses_writes(self) -> bool {
+        matches!(self, Self::Misconfigured | Self::Unlogged)
     }
 
     /// Whether the command may run.
@@ -41,13 +61,24 @@ impl Gate {
     /// # Errors
     /// It may not.
     #[cold]
-    pub(crate) fn check(self, spec: &CommandSpec, client: &ClientInfo, args: &[&[u8]]) -> Result<()> {
+    pub(crate) fn check(
+        self,
+        server: &ServerState,
+        spec: &CommandSpec,
+        client: &ClientInfo,
+        args: &[&[u8]],
+    ) -> Result<()> {
         let has = |flag| spec.facts_of(args).flags.contains(flag);
         match self {
             Self::Loading if !has(Flag::Loading) => Err(LOADING),
-            Self::Misconfigured if has(Flag::Write) || spec.name == "ping" => Err(MISCONFIGURED),
-            Self::Misconfigured if spec.name == "exec" && client.transaction.is_held_by_pause() => Err(MISCONFIGURED),
-            Self::Open | Self::Misconfigured | Self::Loading => Ok(()),
+            Self::Misconfigured | Self::Unlogged
+                if has(Flag::Write)
+                    || spec.name == "ping"
+                    || (spec.name == "exec" && client.transaction.is_held_by_pause()) =>
+            {
+                Err(self.refusal(server))
+            }
+            Self::Open | Self::Misconfigured | Self::Unlogged | Self::Loading => Ok(()),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -53,18 +53,66 @@ pub enum LoadError {
     /// The system refuses to read it.
     #[error(transparent)]
     System(#[from] std::io::Error),
+    /// A file of the log cannot be opened.
+    #[error("cannot open {}, which the manifest names: {error}", path.display())]
+    Part {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file of the log is damaged.
+    #[error("{}: {what} (behind byte {offset})", path.display())]
+    Log {
+        /// The file.
+        path: PathBuf,
+        /// Up to where it could be read.
+        offset: u64,
+        /// What is wrong.
+        what: String,
+    },
     /// The server ends.
     #[error("the server ends")]
     GivenUp,
 }
 
 /// A file that says how far it was read, and ends early when the server does.
-struct Watched<'a> {
+pub(super) struct Watched<'a> {
     file: File,
     path: &'a Path,
     progress: &'a LoadProgress,
     goes_on: &'a dyn Fn() -> bool,
     told: Cell<Instant>,
+}
+
+impl<'a> Watched<'a> {
+    pub(super) fn new(file: File, path: &'a Path, progress: &'a LoadProgress, goes_on: &'a dyn Fn() -> bool) -> Self {
+        let told = Cell::new(Instant::now());
+        Self { file, path, progress, goes_on, told }
+    }
+}
+
+impl LoadProgress {
+    /// So many bytes are to be read.
+    pub(super) fn begin(&self, all_bytes: u64) {
+        self.bytes.store(0, Ordering::Relaxed);
+        self.all_bytes.store(all_bytes, Ordering::Relaxed);
+    }
+}
+
+impl Loaded {
+    pub(super) fn add(&mut self, other: Self) {
+        self.keys += other.keys;
+        self.expired += other.expired;
+        self.empty += other.empty;
+        self.libraries += other.libraries;
+    }
+}
+
+impl LoadError {
+    pub(super) fn log(path: &Path, offset: u64, what: impl Into<String>) -> Self {
+        Self::Log { path: path.to_owned(), offset, what: what.into() }
+    }
 }
 
 impl Read for Watched<'_> {
@@ -95,10 +143,17 @@ pub(super) fn load(
     goes_on: &dyn Fn() -> bool,
 ) -> Result<Loaded, LoadError> {
     let file = File::open(path)?;
-    progress.bytes.store(0, Ordering::Relaxed);
-    progress.all_bytes.store(file.metadata()?.len(), Ordering::Relaxed);
-    let told = Cell::new(Instant::now());
-    let file = Watched { file, path, progress, goes_on, told };
+    progress.begin(file.metadata()?.len());
+    load_from(server, Watched::new(file, path, progress, goes_on), present, goes_on).map(|(loaded, _)| loaded)
+}
+
+/// Reads a file from where it stands. Returns what it had, and how many bytes that were.
+pub(super) fn load_from(
+    server: &ServerState,
+    file: Watched<'_>,
+    present: Present,
+    goes_on: &dyn Fn() -> bool,
+) -> Result<(Loaded, u64), LoadError> {
     let mut reader = FileReader::new(file, server.settings.config.rdbchecksum)?;
     let now_ms = unix_time_ms();
     let (mut loaded, mut database) = (Loaded::default(), 0);
@@ -140,7 +195,7 @@ pub(super) fn load(
             Item::End => break,
         }
     }
-    Ok(loaded)
+    Ok((loaded, reader.offset()))
 }
 
 /// Says where the file is from.

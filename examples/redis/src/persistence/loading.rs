@@ -30,21 +30,45 @@ pub(crate) struct Reload {
     pub(crate) present: Present,
 }
 
+/// What a server begins with, and whether it logs changes.
+#[derive(Debug)]
+pub(crate) struct First {
+    source: Source,
+    is_logged: bool,
+}
+
+#[derive(Debug)]
+enum Source {
+    Nothing,
+    File(PathBuf),
+    Log,
+}
+
 impl Persistence {
     /// Says in the log if nothing is saved.
-    pub(crate) fn announce(&self) {
-        if !self.saves_by_default() {
+    pub(crate) fn announce(&self, config: &Config) {
+        if !self.saves_by_default() && !config.appendonly {
             tracing::info!(
-                "keys are in memory alone, and are lost at the end: `save` (--save) is not set, such as '3600 1 300 100'"
+                "keys are in memory alone, and are lost at the end: neither `save` (--save), such as '3600 1 300 100', nor `appendonly` is set"
             );
         }
     }
 
-    /// The file that the server begins with, if there is one.
+    /// What the server begins with.
     ///
     /// # Errors
-    /// There is no folder for the file.
-    pub(crate) fn first_file(&self, config: &Config) -> anyhow::Result<Option<PathBuf>> {
+    /// There is no folder for the file, or the log's manifest cannot be read.
+    pub(crate) fn first(&self, config: &Config) -> anyhow::Result<First> {
+        let is_logged = config.appendonly;
+        let source = match self.first_file(config)? {
+            _ if is_logged && self.log.is_there()? => Source::Log,
+            None => Source::Nothing,
+            Some(path) => Source::File(path),
+        };
+        Ok(First { source, is_logged })
+    }
+
+    fn first_file(&self, config: &Config) -> anyhow::Result<Option<PathBuf>> {
         let own = self.place.read().path();
         let dir = self.dir();
         ensure!(dir.is_dir(), "dir (--dir) is {}, which is no folder", dir.display());
@@ -59,21 +83,32 @@ impl Persistence {
         })
     }
 
-    /// Begins to load this file. Until that is done, commands get an error. If it fails, calls `end` and has
+    /// Begins to load this. Until that is done, commands get an error. If it fails, calls `end` and has
     /// [`Saver::end`] tell.
-    pub(crate) fn load_first(&self, server: &ServerState, path: PathBuf, end: impl FnOnce() + Send + 'static) {
+    pub(crate) fn load_first(&self, server: &ServerState, first: First, end: impl FnOnce() + Send + 'static) {
+        let First { source, is_logged } = first;
+        if matches!(source, Source::Nothing) && !is_logged {
+            return;
+        }
         self.set_loading(true);
         self.run(
             server,
             Box::new(move |server| {
                 let persistence = &server.persistence;
-                if let Err(error) = persistence.load(server, &path, Present::IsError) {
+                if let Err(error) = persistence.load_source(server, &source) {
                     if !matches!(error, LoadError::GivenUp) {
-                        let what = format!("cannot load {}", path.display());
+                        let what = match &source {
+                            Source::File(path) => format!("cannot load {}", path.display()),
+                            Source::Log | Source::Nothing => "cannot load the append-only file".to_owned(),
+                        };
                         *persistence.load_failed.lock() = Some(anyhow::Error::new(error).context(what));
                     }
-                    end();
-                    return;
+                    return end();
+                }
+                if is_logged && let Err(error) = persistence.log.begin(server, &|| !persistence.is_ending()) {
+                    let what = "cannot begin the append-only file";
+                    *persistence.load_failed.lock() = Some(anyhow::Error::new(error).context(what));
+                    return end();
                 }
                 persistence.set_loading(false);
             }),
@@ -121,11 +156,93 @@ impl Persistence {
         loaded
     }
 
+    fn load_source(&self, server: &ServerState, source: &Source) -> Result<(), LoadError> {
+        match source {
+            Source::Nothing => Ok(()),
+            Source::File(path) => self.load(server, path, Present::IsError),
+            Source::Log => self.load_log(server),
+        }
+    }
+
+    /// Runs the log again.
+    fn load_log(&self, server: &ServerState) -> Result<(), LoadError> {
+        let began = Instant::now();
+        let (loaded, replayed) = self.log.load(server, &self.load_progress, &|| !self.is_ending())?;
+        tracing::info!(
+            "loaded {} keys from the base of the log, and ran {} commands of it, of which {} failed, in {:.3} s",
+            loaded.keys,
+            replayed.commands,
+            replayed.failed,
+            began.elapsed().as_secs_f64(),
+        );
+        self.with_status(|status| status.loaded = loaded);
+        Ok(())
+    }
+
+    /// CONFIG SET appendonly: begins or ends the log, and waits for that.
+    ///
+    /// # Errors
+    /// There is no base for it.
+    pub(crate) fn set_logged(&self, server: &ServerState, is_logged: bool) -> Result<(), String> {
+        let (done, receiver) = oneshot::channel();
+        self.run(
+            server,
+            Box::new(move |server| {
+                let persistence = &server.persistence;
+                let changed = match (is_logged, persistence.log.is_on()) {
+                    (true, false) => persistence.log.begin(server, &|| !persistence.is_ending()),
+                    (false, true) => {
+                        persistence.log.close(server);
+                        Ok(())
+                    }
+                    _ => Ok(()),
+                };
+                let _heard = done.send(changed.map_err(|error| error.to_string()));
+            }),
+        );
+        wait(receiver).unwrap_or_else(|_ended| Err("the server ends".to_owned()))
+    }
+
+    /// DEBUG LOADAOF: what the log has takes the place of what there is. Other commands get an error meanwhile.
+    ///
+    /// # Errors
+    /// The message for the client.
+    pub(crate) fn reload_log(&self, server: &ServerState) -> Result<(), CommandError> {
+        if self.is_loading.swap(true, Ordering::Relaxed) {
+            return Err(LOADING);
+        }
+        self.set_gate();
+        let (done, receiver) = oneshot::channel();
+        self.run(
+            server,
+            Box::new(move |server| {
+                let persistence = &server.persistence;
+                let was_logged = persistence.log.is_on();
+                persistence.log.close(server);
+                server.databases.clear();
+                let _no_room_needed = remove_libraries(server);
+                let mut loaded = persistence.load_log(server).map_err(|error| error.to_string());
+                if was_logged && loaded.is_ok() {
+                    let begun = persistence.log.begin(server, &|| !persistence.is_ending());
+                    loaded = begun.map_err(|error| error.to_string());
+                }
+                if let Err(error) = &loaded {
+                    tracing::error!("cannot load the append-only file: {error}");
+                }
+                let _heard = done.send(loaded.is_ok());
+            }),
+        );
+        let is_loaded = wait(receiver).unwrap_or(false);
+        self.set_loading(false);
+        is_loaded
+            .then_some(())
+            .ok_or(CommandError::line("ERR Error trying to load the AOF files, check server logs."))
+    }
+
     /// Reads a file.
     fn load(&self, server: &ServerState, path: &Path, present: Present) -> Result<(), LoadError> {
         let began = Instant::now();
-        let goes_on = || !self.is_ending.load(Ordering::Relaxed);
-        let loaded = load(server, path, present, &self.load_progress, &goes_on)?;
+        let loaded = load(server, path, present, &self.load_progress, &|| !self.is_ending())?;
         let Loaded { keys, expired, empty, libraries } = loaded;
         tracing::info!(
             "loaded {keys} keys and {libraries} libraries of functions from {} in {:.3} s; {expired} keys had expired, \

@@ -1,4 +1,4 @@
-//! Persistence: the data set as an RDB file, which redis-server reads and writes, too.
+//! Persistence: the data set as an RDB file, and changes as a log, which redis-server reads and writes, too.
 //!
 //! ```text
 //!   SAVE, BGSAVE, save points, SHUTDOWN ─► snapshot, all databases at one instant ─► psp-saver: file_writer ─► place
@@ -16,7 +16,9 @@
 //! | `gate.rs` | what commands may not do meanwhile |
 //! | `saver.rs`, `saving.rs`, `loading.rs` | the thread, and what it is asked to do |
 //! | `status.rs` | what has been done |
+//! | `aof/` | the log of all changes |
 
+mod aof;
 mod file_reader;
 mod file_writer;
 mod format;
@@ -30,6 +32,7 @@ mod saving;
 mod status;
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -41,8 +44,9 @@ use psp_store::unix_time_ms;
 use crate::config::Config;
 use crate::state::ServerState;
 
+pub use aof::Fsync;
+pub(crate) use aof::{Log, LogFigures};
 pub use gate::Gate;
-pub(crate) use gate::MISCONFIGURED;
 pub use load::LoadError;
 use load::LoadProgress;
 pub(crate) use load::Present;
@@ -70,6 +74,8 @@ pub struct Persistence {
     is_ending: AtomicBool,
     load_progress: LoadProgress,
     load_failed: Mutex<Option<anyhow::Error>>,
+    /// The append-only file.
+    pub(crate) log: Arc<Log>,
     status: Mutex<Status>,
     jobs: Mutex<Option<Sender<Job>>>,
 }
@@ -88,6 +94,7 @@ pub(crate) struct Figures {
     pub(crate) saves: u64,
     pub(crate) keys_expired: u64,
     pub(crate) keys_loaded: u64,
+    pub(crate) log: LogFigures,
 }
 
 impl Persistence {
@@ -95,11 +102,10 @@ impl Persistence {
     pub(crate) fn new(config: &Config) -> Self {
         let now = Instant::now();
         let dir = std::path::absolute(&config.dir).unwrap_or_else(|_| config.dir.clone());
+        let dir = dir.canonicalize().unwrap_or(dir);
+        let log = Arc::new(Log::new(config, &dir));
         Self {
-            place: RwLock::new(Place {
-                dir: dir.canonicalize().unwrap_or(dir),
-                name: config.dbfilename.clone(),
-            }),
+            place: RwLock::new(Place { dir, name: config.dbfilename.clone() }),
             save_points: RwLock::new(config.save.clone()),
             compresses: AtomicBool::new(config.rdbcompression),
             has_checksum: config.rdbchecksum,
@@ -109,6 +115,7 @@ impl Persistence {
             is_ending: AtomicBool::new(false),
             load_progress: LoadProgress::default(),
             load_failed: Mutex::default(),
+            log,
             status: Mutex::new(Status {
                 running: None,
                 is_scheduled: false,
@@ -131,7 +138,10 @@ impl Persistence {
     #[inline]
     #[must_use]
     pub fn gate(&self) -> Gate {
-        Gate::of(self.gate.load(Ordering::Relaxed))
+        match Gate::of(self.gate.load(Ordering::Relaxed)) {
+            Gate::Open | Gate::Misconfigured if self.log.refuses_writes() => Gate::Unlogged,
+            gate => gate,
+        }
     }
 
     fn set_gate(&self) {
@@ -148,6 +158,10 @@ impl Persistence {
 
     fn with_status<R>(&self, look: impl FnOnce(&mut Status) -> R) -> R {
         no_preempt(|| look(&mut self.status.lock()))
+    }
+
+    fn is_ending(&self) -> bool {
+        self.is_ending.load(Ordering::Relaxed)
     }
 
     fn is_loading(&self) -> bool {
@@ -235,6 +249,7 @@ impl Persistence {
     pub(crate) fn figures(&self, server: &ServerState) -> Figures {
         let progress = &self.load_progress;
         let changes = changes(server);
+        let log = self.log.figures(server.databases.journal().end());
         self.with_status(|status| {
             let running = status.running.as_ref();
             let background = running.filter(|save| save.is_background);
@@ -251,6 +266,7 @@ impl Persistence {
                 saves: status.saves,
                 keys_expired: status.loaded.expired,
                 keys_loaded: status.loaded.keys,
+                log: log.clone(),
             }
         })
     }

@@ -125,6 +125,7 @@ impl Persistence {
             libraries: server.scripts.functions.libraries(),
             uses: uses_of(server),
             used_bytes: server.memory.used_bytes(),
+            is_base: false,
             snapshot,
         };
         let save = Save::new(is_background, image.snapshot.changes() + functions, image.snapshot.len() as u64);
@@ -189,6 +190,9 @@ impl Persistence {
 
     /// Saves if that is scheduled, or a save point is reached. On the saver's thread.
     pub(super) fn save_if_due(&self, server: &ServerState) {
+        if !self.is_loading() && self.log.is_rewrite_due() {
+            let _told = self.log.rewrite(server, &|| !self.is_ending());
+        }
         let is_due = self.with_status(|status| {
             let waits = status.last_background_failed && status.last_try.elapsed() < RETRY_AFTER;
             let seconds = status.last_save.elapsed().as_secs();
@@ -224,6 +228,7 @@ impl Persistence {
 
     /// See [`Saver::end`].
     pub(super) fn end(&self, server: &ServerState) -> anyhow::Result<()> {
+        self.log.close(server);
         if let Some(error) = self.load_failed.lock().take() {
             return Err(error);
         }
@@ -243,7 +248,7 @@ impl Persistence {
 }
 
 /// What is known of the uses of keys, and matters.
-fn uses_of(server: &ServerState) -> Uses {
+pub(super) fn uses_of(server: &ServerState) -> Uses {
     match server.evictions.policy() {
         policy if policy.is_lfu() => Uses::Frequency,
         policy if policy.is_lru() => Uses::IdleTime,

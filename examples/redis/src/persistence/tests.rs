@@ -367,7 +367,7 @@ fn figures_are_those_of_the_last_save() {
 #[test]
 fn writes_stop_while_saves_fail() {
     let (dir, mut session) = session();
-    let misconf = format!("-{MISCONFIGURED}");
+    let misconf = format!("-{}", gate::MISCONFIGURED);
     session.expect(&[
         ("SET a 1", "+OK"),
         ("SAVE", "+OK"),

@@ -157,7 +157,8 @@ impl Functions {
         self.shelves.read().libraries.values().cloned().collect()
     }
 
-    /// Adds all of `libraries`, whose names differ, or none. Returns those that had to go for others.
+    /// Adds all of `libraries`, whose names differ, or none. Returns those that had to go for others. Calls `tell` before
+    /// others are added or removed.
     ///
     /// # Errors
     /// A name of a library or of a function is taken, or there is no room.
@@ -165,9 +166,13 @@ impl Functions {
         &self,
         libraries: Vec<FunctionLibrary>,
         policy: Policy,
+        tell: impl FnOnce(),
     ) -> Result<Vec<Arc<FunctionLibrary>>, Refused> {
         let added = libraries.len();
-        let replaced = self.shelves.write().exchange(libraries, policy)?;
+        let mut shelves = self.shelves.write();
+        let replaced = shelves.exchange(libraries, policy)?;
+        tell();
+        drop(shelves);
         self.changes.fetch_add((added + replaced.len()) as u64, Ordering::Relaxed);
         let is_other = |(old, new): &Replaced| new.as_ref().is_none_or(|new| new.code != old.code);
         let gone = replaced.into_iter().filter(is_other);
@@ -175,10 +180,13 @@ impl Functions {
     }
 
     /// Removes a library. `None` if there is none of this name.
-    pub(crate) fn remove(&self, library: &str) -> Option<Arc<FunctionLibrary>> {
-        let gone = self.shelves.write().take(library);
-        self.changes.fetch_add(gone.is_some().into(), Ordering::Relaxed);
-        gone
+    pub(crate) fn remove(&self, library: &str, tell: impl FnOnce()) -> Option<Arc<FunctionLibrary>> {
+        let mut shelves = self.shelves.write();
+        let gone = shelves.take(library)?;
+        tell();
+        drop(shelves);
+        self.changes.fetch_add(1, Ordering::Relaxed);
+        Some(gone)
     }
 
     /// Libraries that came or went: a counter that only grows.
@@ -280,7 +288,7 @@ mod tests {
     fn add(functions: &Functions, new: &[(&str, &[&str])], policy: Policy) -> Result<usize, Refused> {
         let new = new.iter();
         let new = new.map(|(name, names)| library(functions, name, names));
-        functions.add(new.collect(), policy).map(|gone| gone.len())
+        functions.add(new.collect(), policy, || ()).map(|gone| gone.len())
     }
 
     #[test]
@@ -293,8 +301,8 @@ mod tests {
         assert!(functions.find(b"three").is_none());
         assert!(functions.find(b"\xff").is_none());
         assert_eq!(functions.counts(), (1, 2));
-        assert!(functions.remove("A").is_none());
-        assert!(functions.remove("a").is_some());
+        assert!(functions.remove("A", || ()).is_none());
+        assert!(functions.remove("a", || ()).is_some());
         assert!(!functions.is_current(&found));
         assert_eq!(functions.counts(), (0, 0));
         assert_eq!(functions.shelves.read().bytes, 0);
@@ -338,11 +346,11 @@ mod tests {
             vec![library]
         };
         for name in ["a", "b", "c"] {
-            functions.add(large(name), Policy::Append).unwrap();
+            functions.add(large(name), Policy::Append, || ()).unwrap();
         }
-        assert_eq!(functions.add(large("d"), Policy::Append).unwrap_err(), Refused::Full);
-        functions.add(large("c"), Policy::Replace).unwrap();
-        functions.add(large("d"), Policy::Flush).unwrap();
+        assert_eq!(functions.add(large("d"), Policy::Append, || ()).unwrap_err(), Refused::Full);
+        functions.add(large("c"), Policy::Replace, || ()).unwrap();
+        functions.add(large("d"), Policy::Flush, || ()).unwrap();
         assert_eq!(functions.counts(), (1, 1));
     }
 }

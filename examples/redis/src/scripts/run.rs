@@ -29,7 +29,6 @@ use crate::command::{CommandSpec, CommandTable, Context, Flag};
 use crate::error::CommandError;
 use crate::monitors::{Moment, feed};
 use crate::parse::{self, Result};
-use crate::persistence::{Gate, MISCONFIGURED};
 use crate::tracking;
 use crate::transcript::Transcript;
 
@@ -213,15 +212,13 @@ impl Run<'_> {
         }
         let Context { server, client, .. } = self.context;
         acl::admit_in_script(server, client, entry, args)?;
+        let gate = server.persistence.gate();
         let line = if self.is_read_only && is_write(spec) {
             "ERR Write commands are not allowed from read-only scripts."
         } else if self.is_out_of_memory && !self.has_written.get() && spec.flags.contains(Flag::DenyOom) {
             return Err(CommandError::OutOfMemory);
-        } else if server.persistence.gate() == Gate::Misconfigured
-            && !self.has_written.get()
-            && spec.flags.contains(Flag::Write)
-        {
-            return Err(MISCONFIGURED);
+        } else if !self.has_written.get() && gate.refuses_writes() && spec.flags.contains(Flag::Write) {
+            return Err(gate.refusal(server));
         } else {
             return Ok(());
         };

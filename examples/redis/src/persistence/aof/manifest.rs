@@ -1,0 +1,230 @@
+//! The manifest: which files the log consists of, in the form of Redis 7.
+//!
+//! ```text
+//!   file appendonly.aof.2.base.rdb seq 2 type b      what there was at one instant
+//!   file appendonly.aof.5.incr.aof seq 5 type i      what has changed since, one file after the other
+//!   file appendonly.aof.4.incr.aof seq 4 type h      no longer needed, to be removed
+//! ```
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// One file of the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) name: String,
+    pub(super) number: u64,
+}
+
+/// All files of the log.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Manifest {
+    pub(super) base: Option<Part>,
+    pub(super) increments: Vec<Part>,
+    /// Files that were replaced, and may be there still.
+    pub(super) history: Vec<Part>,
+}
+
+impl Manifest {
+    /// Reads a manifest.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let mut manifest = Self::default();
+        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+            let wrong = |what: &str| format!("line {}: {what}", number + 1);
+            let (name, rest) = name_of(line).ok_or_else(|| wrong("it does not begin with a file's name"))?;
+            if name.contains('/') || name.is_empty() {
+                return Err(wrong("a file's name is a path"));
+            }
+            let words: Vec<&str> = rest.split_ascii_whitespace().collect();
+            let ["seq", sequence, "type", kind] = words[..] else {
+                return Err(wrong("it has no `seq N type T` behind the file's name"));
+            };
+            let sequence = sequence.parse().map_err(|_text| wrong("its sequence is no number"))?;
+            let part = Part { name, number: sequence };
+            match kind {
+                "b" if manifest.base.is_some() => return Err(wrong("there are two base files")),
+                "b" => manifest.base = Some(part),
+                "h" => manifest.history.push(part),
+                "i" if manifest.increments.last().is_some_and(|last| last.number >= sequence) => {
+                    return Err(wrong("its sequence is not above that of the line before"));
+                }
+                "i" => manifest.increments.push(part),
+                _ => return Err(wrong("its type is none of b, h and i")),
+            }
+        }
+        match manifest.base.is_none() && manifest.increments.is_empty() {
+            true => Err("it names no file".to_owned()),
+            false => Ok(manifest),
+        }
+    }
+
+    /// The text of the manifest.
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let lines = [(&self.base.iter().collect::<Vec<_>>(), 'b')];
+        let history: Vec<&Part> = self.history.iter().collect();
+        let increments: Vec<&Part> = self.increments.iter().collect();
+        for (parts, kind) in lines.into_iter().chain([(&history, 'h'), (&increments, 'i')]) {
+            for Part { name, number } in parts {
+                let quote = if name.contains(|c: char| c.is_whitespace() || c == '"') {
+                    "\""
+                } else {
+                    ""
+                };
+                let name = name.replace('\\', "\\\\").replace('"', "\\\"");
+                writeln!(text, "file {quote}{name}{quote} seq {number} type {kind}").expect("a String takes all");
+            }
+        }
+        text
+    }
+
+    /// The number of the next base file.
+    pub(super) fn next_base(&self) -> u64 {
+        self.base.iter().chain(&self.history).map(|part| part.number).max().unwrap_or(0) + 1
+    }
+
+    /// The number of the next increment.
+    pub(super) fn next_increment(&self) -> u64 {
+        self.increments.iter().chain(&self.history).map(|part| part.number).max().unwrap_or(0) + 1
+    }
+}
+
+/// The name in a line, and what follows it.
+fn name_of(line: &str) -> Option<(String, &str)> {
+    let rest = line.trim_start().strip_prefix("file ")?.trim_start();
+    let Some(quoted) = rest.strip_prefix('"') else {
+        let (name, rest) = rest.split_once(' ')?;
+        return Some((name.to_owned(), rest));
+    };
+    let (mut name, mut chars) = (String::new(), quoted.char_indices());
+    while let Some((at, char)) = chars.next() {
+        match char {
+            '"' => return Some((name, &quoted[at + 1..])),
+            '\\' => name.push(chars.next()?.1),
+            char => name.push(char),
+        }
+    }
+    None
+}
+
+/// Where the files are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Folder {
+    pub(super) path: PathBuf,
+    /// What their names begin with.
+    pub(super) prefix: String,
+}
+
+impl Folder {
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.path.join(name)
+    }
+
+    pub(super) fn base_name(&self, number: u64) -> String {
+        format!("{}.{number}.base.rdb", self.prefix)
+    }
+
+    pub(super) fn increment_name(&self, number: u64) -> String {
+        format!("{}.{number}.incr.aof", self.prefix)
+    }
+
+    pub(super) fn manifest_path(&self) -> PathBuf {
+        self.file(&format!("{}.manifest", self.prefix))
+    }
+
+    /// The manifest, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub(super) fn read(&self) -> io::Result<Option<Manifest>> {
+        let path = self.manifest_path();
+        let text = match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            text => text?,
+        };
+        let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, format!("{}, {what}", path.display()));
+        Manifest::parse(&text).map(Some).map_err(wrong)
+    }
+
+    /// Has this manifest take the place of the one before, once the disk has it.
+    ///
+    /// # Errors
+    /// The system refuses something. The manifest is the one before.
+    pub(super) fn write(&self, manifest: &Manifest) -> io::Result<()> {
+        let path = self.manifest_path();
+        let temporary = self.file(&format!("temp-{}.manifest", self.prefix));
+        let mut file = File::create(&temporary)?;
+        file.write_all(manifest.text().as_bytes())?;
+        file.sync_all()?;
+        drop(file);
+        fs::rename(&temporary, &path)?;
+        self.sync()
+    }
+
+    /// Has the disk know the names of the files.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        sync_folder(&self.path)
+    }
+
+    /// Bytes of all files.
+    pub(super) fn bytes_of(&self, manifest: &Manifest) -> u64 {
+        let parts = manifest.base.iter().chain(&manifest.increments);
+        parts.filter_map(|part| Some(fs::metadata(self.file(&part.name)).ok()?.len())).sum()
+    }
+
+    /// Removes what the manifest no longer needs. A file that stays is tried again the next time.
+    pub(super) fn remove_history(&self, manifest: &mut Manifest) {
+        manifest.history.retain(|part| match fs::remove_file(self.file(&part.name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                tracing::warn!("cannot remove {}: {error}", part.name);
+                true
+            }
+            _ => false,
+        });
+    }
+}
+
+pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_redis_writes_is_read_and_written_as_redis_does() {
+        let text = "file appendonly.aof.2.base.rdb seq 2 type b\nfile appendonly.aof.1.base.rdb seq 1 type h\n\
+                    file appendonly.aof.4.incr.aof seq 4 type i\nfile appendonly.aof.5.incr.aof seq 5 type i\n";
+        let manifest = Manifest::parse(text).unwrap();
+        assert_eq!(manifest.text(), text);
+        assert_eq!((manifest.next_base(), manifest.next_increment()), (3, 6));
+        let quoted = "file \"a \\\"b.1.incr.aof\" seq 1 type i\n";
+        assert_eq!(Manifest::parse(quoted).unwrap().text(), quoted);
+    }
+
+    #[test]
+    fn a_manifest_that_cannot_be_is_refused_with_its_line() {
+        for (text, error) in [
+            ("", "it names no file"),
+            ("# a comment", "it names no file"),
+            ("hello", "line 1: it does not begin with a file's name"),
+            ("file a seq 1 type b\nfile b seq 2 type b", "line 2: there are two base files"),
+            (
+                "file a seq 2 type i\nfile b seq 2 type i",
+                "line 2: its sequence is not above that of the line before",
+            ),
+            ("file a seq x type i", "line 1: its sequence is no number"),
+            ("file a seq 1 type q", "line 1: its type is none of b, h and i"),
+            ("file ../a seq 1 type i", "line 1: a file's name is a path"),
+            ("file \"a seq 1 type i", "line 1: it does not begin with a file's name"),
+        ] {
+            assert_eq!(Manifest::parse(text).unwrap_err(), error, "{text}");
+        }
+    }
+}

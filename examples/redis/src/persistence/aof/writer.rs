@@ -1,0 +1,210 @@
+//! The thread that owns the log's last file: it writes what the journal has, and has the disk keep it.
+//!
+//! ```text
+//!   journal ─ take ─► write ─► fdatasync: at once (always), each second (everysec), when the system likes (no) ─► fences
+//!                       └ a cut ─► the next file
+//! ```
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use psp_store::Databases;
+
+use super::{Fsync, Log};
+
+/// Time between two looks at the journal, if nothing waits.
+const LOOK_INTERVAL: Duration = Duration::from_millis(10);
+/// Time between two fsyncs of `everysec`.
+const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// Time after which a write that failed is tried again.
+const RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Where the next bytes go.
+struct Target {
+    file: File,
+    len: u64,
+}
+
+/// What was taken from the journal, in order.
+enum Piece {
+    /// Bytes, and where they end in the journal.
+    Bytes(Bytes, u64),
+    /// The next file begins at this place of the journal.
+    Cut(u64),
+}
+
+/// What the thread knows.
+pub(super) struct Writer {
+    databases: Arc<Databases>,
+    log: Arc<Log>,
+    target: Option<Target>,
+    /// What was taken and is not written yet.
+    pending: VecDeque<Piece>,
+    /// Where the last bytes that were written end in the journal.
+    end: u64,
+    is_synced: bool,
+    last_sync: Instant,
+}
+
+impl Writer {
+    fn new(databases: Arc<Databases>, log: Arc<Log>) -> Self {
+        Self {
+            databases,
+            log,
+            target: None,
+            pending: VecDeque::new(),
+            end: 0,
+            is_synced: true,
+            last_sync: Instant::now(),
+        }
+    }
+
+    /// Writes until the log is [closed](Log::close), and then what is left.
+    fn run(mut self) {
+        loop {
+            let is_closing = self.log.is_closing.load(Ordering::Acquire);
+            self.take();
+            let written = self.write();
+            if written.is_ok() {
+                self.log.note_written();
+            } else if let Err((what, error)) = &written {
+                self.log.note_failure(what, error);
+            }
+            self.sync_if_due(is_closing);
+            // At the end there is no later.
+            if is_closing {
+                return;
+            }
+            self.log.sleep(if written.is_ok() { LOOK_INTERVAL } else { RETRY_INTERVAL });
+        }
+    }
+
+    /// Takes what the journal has, unless much could not be written yet.
+    fn take(&mut self) {
+        if !self.pending.is_empty() {
+            return;
+        }
+        let batch = self.databases.journal().take();
+        let mut at = batch.begin;
+        let mut cuts = batch.cuts.into_iter().peekable();
+        for mut part in batch.parts {
+            while let Some(cut) = cuts.next_if(|cut| *cut < at + part.len() as u64) {
+                let before = part.split_to((cut - at) as usize);
+                at = cut;
+                self.pending.extend((!before.is_empty()).then_some(Piece::Bytes(before, at)));
+                self.pending.push_back(Piece::Cut(cut));
+            }
+            at += part.len() as u64;
+            self.pending.push_back(Piece::Bytes(part, at));
+        }
+        self.pending.extend(cuts.map(Piece::Cut));
+    }
+
+    /// Writes what was taken.
+    ///
+    /// # Errors
+    /// What could not be done. It is tried again.
+    fn write(&mut self) -> Result<(), (&'static str, io::Error)> {
+        while let Some(piece) = self.pending.front() {
+            match piece {
+                Piece::Bytes(..) => self.write_bytes().map_err(|error| ("write to the log", error))?,
+                Piece::Cut(at) => {
+                    let at = *at;
+                    self.begin_file(at).map_err(|error| ("begin the next file of the log", error))?;
+                    self.pending.pop_front();
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all bytes up to the next cut. If that fails, the file ends where it ended before.
+    fn write_bytes(&mut self) -> io::Result<()> {
+        let run = self.pending.iter().map_while(|piece| match piece {
+            Piece::Bytes(bytes, end) => Some((bytes, *end)),
+            Piece::Cut(_) => None,
+        });
+        let (mut count, mut end, mut len) = (0, self.end, 0);
+        // What comes before the first cut belongs to no file.
+        if let Some(target) = &mut self.target {
+            for (bytes, its_end) in run {
+                if let Err(error) = target.file.write_all(bytes) {
+                    // Part of a command would end the file.
+                    target.file.set_len(target.len)?;
+                    return Err(error);
+                }
+                (count, end, len) = (count + 1, its_end, len + bytes.len() as u64);
+            }
+            target.len += len;
+            self.is_synced = false;
+        } else {
+            for (_, its_end) in run {
+                (count, end) = (count + 1, its_end);
+            }
+        }
+        self.pending.drain(..count);
+        self.end = end;
+        self.log.size.fetch_add(len, Ordering::Relaxed);
+        self.log.written.pass(end);
+        Ok(())
+    }
+
+    /// A part of the log begins: the file that is to go on, or a new one.
+    fn begin_file(&mut self, cut: u64) -> io::Result<()> {
+        self.sync();
+        let (file, len, part) = self.log.open_next()?;
+        self.target = Some(Target { file, len });
+        self.end = cut;
+        self.is_synced = false;
+        self.log.note_cut(cut, part);
+        Ok(())
+    }
+
+    fn sync_if_due(&mut self, is_closing: bool) {
+        let is_awaited = || self.log.is_sync_wanted();
+        let is_due = match self.log.fsync() {
+            Fsync::Always => true,
+            Fsync::Everysec => self.last_sync.elapsed() >= SYNC_INTERVAL || is_awaited(),
+            Fsync::No => is_awaited(),
+        };
+        if is_due || is_closing {
+            self.sync();
+        }
+    }
+
+    /// Has the disk keep what was written. The first failure ends that for good: what a second try would say of the
+    /// same bytes is not true.
+    fn sync(&mut self) {
+        if self.log.is_broken() {
+            return;
+        }
+        if !self.is_synced
+            && let Some(target) = &self.target
+        {
+            let began = Instant::now();
+            let synced = target.file.sync_data();
+            self.last_sync = Instant::now();
+            self.log.note_sync(began.elapsed());
+            if let Err(error) = synced {
+                return self.log.note_broken(&error);
+            }
+            self.is_synced = true;
+        }
+        self.log.synced.pass(self.end);
+    }
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The system has no thread.
+pub(super) fn start(databases: &Arc<Databases>, log: &Arc<Log>) -> io::Result<thread::JoinHandle<()>> {
+    let writer = Writer::new(Arc::clone(databases), Arc::clone(log));
+    thread::Builder::new().name("psp-journal".to_owned()).spawn(move || writer.run())
+}
