@@ -108,6 +108,17 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
         true
     }
 
+    /// Called when a run of a connection's requests has run, and before their replies are sent: a handler that must not
+    /// say that something is done before a disk has it waits here, once for all that its peer has pipelined, by
+    /// [`psp_server::wait`](crate::wait()). Without an implementation replies are sent at once.
+    ///
+    /// If it returns `false`, or panics, the replies are discarded, and the connection is closed. Replies that are
+    /// [deferred](crate::Reply::defer) or [flushed](crate::Reply::flush), and those to datagrams, do not wait for it.
+    fn before_replies(&self, connection: &Self::Connection) -> bool {
+        let _ = connection;
+        true
+    }
+
     /// Looks at the next requests of a connection before the first of them runs, on the worker that runs them. Without
     /// an implementation nothing happens.
     ///

@@ -135,6 +135,14 @@ impl ServerProcess {
         self.signal(Signal::INT);
     }
 
+    /// Kills the process: it does nothing more.
+    ///
+    /// # Panics
+    /// When the process has ended already.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
     /// Asks the process to reload its configuration.
     ///
     /// # Panics

@@ -32,6 +32,8 @@ pub struct ClientInfo {
     /// Which user it is.
     pub account: Arc<Account>,
     blocked: AtomicBool,
+    /// It has written since the last replies.
+    has_written: AtomicBool,
     database: AtomicUsize,
     /// Set by the first request.
     closer: OnceLock<Closer>,
@@ -170,6 +172,16 @@ pub struct Labels {
 }
 
 impl ClientInfo {
+    /// A command may have changed something that is logged.
+    pub fn note_write(&self) {
+        self.has_written.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether one has since the last call.
+    pub fn take_written(&self) -> bool {
+        self.has_written.load(Ordering::Relaxed) && self.has_written.swap(false, Ordering::Relaxed)
+    }
+
     /// The protocol version in use.
     #[must_use]
     pub fn version(&self) -> Version {
@@ -498,6 +510,7 @@ impl Registry {
             version: AtomicU8::new(2),
             account: Arc::new(account),
             blocked: AtomicBool::new(false),
+            has_written: AtomicBool::new(false),
             database: AtomicUsize::new(0),
             closer: OnceLock::new(),
             killed: AtomicBool::new(false),

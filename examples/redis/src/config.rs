@@ -112,6 +112,9 @@ pub struct Config {
     /// Load a file that ends within a command, without that [default: yes].
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
     pub aof_load_truncated: bool,
+    /// With appendfsync always, show reads only what the disk has, too [default: no].
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
+    pub aof_read_durable: bool,
     /// Who may change the folder and the name by CONFIG SET, as for DEBUG [default: no].
     #[arg(long, value_name = "WHO")]
     pub enable_protected_configs: DebugAccess,
@@ -200,6 +203,7 @@ impl Default for Config {
             auto_aof_rewrite_percentage: 100,
             auto_aof_rewrite_min_size: 64 << 20,
             aof_load_truncated: true,
+            aof_read_durable: false,
             enable_protected_configs: DebugAccess::default(),
             databases: 16,
             maxmemory: None,

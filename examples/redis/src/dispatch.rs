@@ -41,8 +41,6 @@ pub enum Outcome {
     Close,
     /// There is no reply yet: the client waits.
     Wait(Box<Blocking>),
-    /// The command has run, and the log cannot take what it changed: the client must not hear that it has been done.
-    Unlogged,
     /// The command has not run: it waits for the end of a pause.
     Pause,
 }
@@ -128,12 +126,8 @@ pub fn dispatch(
     // A key may have expired while it was read.
     server.clients.blocked.serve(server, stats);
     let may_have_written = || spec.flags.contains(Flag::Write) || spec.flags.contains(Flag::MayReplicate);
-    if server.persistence.log.is_on()
-        && context.blocking.is_none()
-        && (spec.name == "exec" || may_have_written())
-        && !server.persistence.log.settle(server.databases.journal())
-    {
-        return Outcome::Unlogged;
+    if server.persistence.log.is_on() && (spec.name == "exec" || may_have_written()) {
+        client.note_write();
     }
     match context.blocking {
         Some(mut blocking) => {

@@ -98,6 +98,10 @@ impl Handler<RespHead> for RedisHandler {
         client.account.access() != Access::None
     }
 
+    fn before_replies(&self, client: &Client) -> bool {
+        self.server.settle(client)
+    }
+
     fn foresee(&self, client: &Client, commands: Foreseen<'_, RespHead>) {
         self.foresight.fetch(&self.server, client, commands);
     }
@@ -158,7 +162,6 @@ impl Handler<RespHead> for RedisHandler {
                 server.clients.leave(client.info());
                 reply.close();
             }
-            Outcome::Unlogged => reply.fail(server.persistence.log.failure()),
             Outcome::Wait(command) => {
                 let later = wanted_later(client.info(), reply.defer());
                 let blocked = &server.clients.blocked;

@@ -11,7 +11,7 @@ use psp_store::{Databases, unix_time_ms};
 
 use crate::acl::Acl;
 use crate::blocking::BlockedClients;
-use crate::client::{Client, LocalAddresses, Registry};
+use crate::client::{Client, ClientInfo, LocalAddresses, Registry};
 use crate::config::Config;
 use crate::eviction::Evictions;
 use crate::keyspace_events::Notifier;
@@ -175,6 +175,14 @@ impl ServerState {
         started.acllog_max_len = config.acllog_max_len;
         self.acl.set_pubsub_default(config.acl_pubsub_default);
         started.acl_pubsub_default = config.acl_pubsub_default;
+    }
+
+    /// Waits until the client may hear what its commands have done: see [`Log::settle`](crate::persistence::Log::settle).
+    /// `false` if it must not hear of it.
+    #[inline]
+    pub fn settle(&self, client: &ClientInfo) -> bool {
+        let log = &self.persistence.log;
+        !log.is_on() || !(client.take_written() || log.reads_durable()) || log.settle(self.databases.journal())
     }
 
     /// Registers an accepted connection.

@@ -187,7 +187,7 @@ impl Session {
         );
         match outcome {
             Outcome::Keep => {}
-            Outcome::Close | Outcome::Unlogged => self.closed = true,
+            Outcome::Close => self.closed = true,
             Outcome::Pause => {
                 self.late = Arc::default();
                 self.server.paused.add(Paused {
@@ -204,6 +204,10 @@ impl Session {
                 let blocked = &self.server.clients.blocked;
                 blocked.wait(&self.server, &self.stats, self.client.info(), *command, late);
             }
+        }
+        if !self.server.settle(&self.client) {
+            self.closed = true;
+            reply.clear();
         }
         reply
     }

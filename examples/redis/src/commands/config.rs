@@ -144,6 +144,7 @@ const PARAMETERS: &[Parameter] = &[
     number!("acllog-max-len" => UNSIGNED, acl.log.len_max, acl.log.set_len_max),
     Parameter::fixed("activedefrag", |_| "no".into()),
     switch!("aof-load-truncated", persistence.log.loads_truncated, persistence.log.set_loads_truncated),
+    switch!("aof-read-durable", persistence.log.reads_durable, persistence.log.set_reads_durable),
     Parameter::fixed("aof-use-rdb-preamble", |_| "yes".into()),
     Parameter::fixed("appenddirname", |server| server.settings.config.appenddirname.clone()),
     Parameter::fixed("appendfilename", |server| server.settings.config.appendfilename.clone()),

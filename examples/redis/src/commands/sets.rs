@@ -127,7 +127,10 @@ fn spop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
                 if told.is_recorded() {
                     let mut words: Vec<&[u8]> = vec![b"SREM", args[1]];
                     words.extend(popped.iter().map(Element::as_slice));
-                    told.says(if popped.is_empty() { &[] } else { &words });
+                    told.says_nothing();
+                    if !popped.is_empty() {
+                        told.adds(&words);
+                    }
                 }
                 popped
             })?;

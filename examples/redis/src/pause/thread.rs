@@ -67,6 +67,9 @@ fn run(server: &ServerState, stats: &WorkerStats, paused: Paused) {
     let command = (id, request_type, Body::default());
     let outcome = dispatch(server, client, stats, command, &args, &mut text);
     let mut reply = paused.reply;
+    if !server.settle(client) {
+        return reply.discard();
+    }
     match outcome {
         Outcome::Keep | Outcome::Close => {
             let out: &mut dyn Sink = &mut *reply;
@@ -81,7 +84,6 @@ fn run(server: &ServerState, stats: &WorkerStats, paused: Paused) {
             }
             reply.finish();
         }
-        Outcome::Unlogged => reply.discard(),
         Outcome::Wait(command) => {
             let blocked = &server.clients.blocked;
             blocked.wait(server, stats, client, *command, reply);

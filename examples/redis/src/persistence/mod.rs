@@ -237,6 +237,7 @@ impl Persistence {
         started.save.clone_from(&config.save);
         self.set_compresses(config.rdbcompression);
         started.rdbcompression = config.rdbcompression;
+        self.log.take_over(started, config);
         self.set_stops_writes(config.stop_writes_on_bgsave_error);
         started.stop_writes_on_bgsave_error = config.stop_writes_on_bgsave_error;
     }

@@ -14,7 +14,7 @@ mod essence;
 mod estimates;
 mod forms;
 mod functions;
-mod generator;
+pub(crate) mod generator;
 mod mistakes;
 mod nulls;
 

@@ -3,6 +3,7 @@
 mod accounts;
 mod administration;
 mod admission;
+mod append_only;
 mod bad_input;
 mod blocking;
 mod bodies;

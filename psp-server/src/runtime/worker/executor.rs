@@ -148,7 +148,7 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
             false => 0,
         };
         let high_water = ahead + self.shared.config.output_high_water_bytes;
-        let mut now_ns = start_ns;
+        let (mut now_ns, mut unreleased) = (start_ns, connection.output.len());
         while run.done < run.frames.len() && now_ns.saturating_sub(start_ns) <= RUN_NS_MAX {
             if run.done.is_multiple_of(Foreseen::<F::Head>::COUNT_MAX) {
                 self.foresee(connection, run.unfinished());
@@ -161,15 +161,28 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
                 }
             }
             if connection.output.len() > high_water {
+                self.release(connection, unreleased);
                 self.send(connection);
+                unreleased = connection.output.len();
                 if connection.has_unsent() {
                     break;
                 }
                 now_ns = self.service_clock_ns();
             }
         }
+        self.release(connection, unreleased);
         self.send(connection);
         now_ns
+    }
+
+    /// Has the handler wait for what has to come before the replies behind `from`.
+    #[inline]
+    fn release(&self, connection: &mut Connection<H::Connection>, from: usize) {
+        let before = AssertUnwindSafe(|| self.handler.before_replies(&connection.common.state));
+        if !catch_unwind(before).unwrap_or(false) {
+            connection.output.truncate(from);
+            connection.closing = true;
+        }
     }
 
     /// Runs the next request of a run, from `now_ns` of the service clock. Returns its time at the end, and breaks if the

@@ -101,6 +101,7 @@ pub(crate) struct Log {
     rewrite_percentage: AtomicU64,
     rewrite_size_min: AtomicU64,
     loads_truncated: AtomicBool,
+    reads_durable: AtomicBool,
     dir: Mutex<Folder>,
     state: Mutex<State>,
     /// All of the journal before is in the file, or is on the disk.
@@ -152,6 +153,7 @@ impl Log {
             rewrite_percentage: AtomicU64::new(config.auto_aof_rewrite_percentage),
             rewrite_size_min: AtomicU64::new(config.auto_aof_rewrite_min_size),
             loads_truncated: AtomicBool::new(config.aof_load_truncated),
+            reads_durable: AtomicBool::new(config.aof_read_durable),
             dir: Mutex::new(Folder {
                 path: dir.join(&config.appenddirname),
                 prefix: config.appendfilename.clone(),
@@ -172,6 +174,20 @@ impl Log {
             sync_us_max: AtomicU64::new(0),
             sync_us_last: AtomicU64::new(0),
         }
+    }
+
+    /// Adopts the settings of a configuration that was read again. Whether there is a log stays as it is.
+    pub(super) fn take_over(&self, started: &mut Config, config: &Config) {
+        self.set_fsync(config.appendfsync);
+        self.set_rewrite_percentage(config.auto_aof_rewrite_percentage);
+        self.set_rewrite_size_min(config.auto_aof_rewrite_min_size);
+        self.set_loads_truncated(config.aof_load_truncated);
+        self.set_reads_durable(config.aof_read_durable);
+        started.appendfsync = config.appendfsync;
+        started.auto_aof_rewrite_percentage = config.auto_aof_rewrite_percentage;
+        started.auto_aof_rewrite_min_size = config.auto_aof_rewrite_min_size;
+        started.aof_load_truncated = config.aof_load_truncated;
+        started.aof_read_durable = config.aof_read_durable;
     }
 
     /// Whether changes are logged.
@@ -212,6 +228,16 @@ impl Log {
 
     pub(crate) fn set_loads_truncated(&self, loads: bool) {
         self.loads_truncated.store(loads, Ordering::Relaxed);
+    }
+
+    /// Whether replies of reads wait for the disk as those of writes do.
+    #[inline]
+    pub(crate) fn reads_durable(&self) -> bool {
+        self.reads_durable.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_reads_durable(&self, are: bool) {
+        self.reads_durable.store(are, Ordering::Relaxed);
     }
 
     fn folder(&self) -> Folder {
@@ -299,15 +325,10 @@ impl Log {
         *awake = false;
     }
 
-    /// Waits until the client may hear that its command has been done, which may have written: with `always`, until the
-    /// disk has what was recorded so far. `false` if it never will have that.
-    #[inline]
-    pub(crate) fn settle(&self, journal: &Journal) -> bool {
-        !self.is_on() || self.wait_for(journal)
-    }
-
+    /// Waits until a client may hear that its commands have been done: with `always`, until the disk has what was recorded
+    /// so far. `false` if it never will have that.
     #[cold]
-    fn wait_for(&self, journal: &Journal) -> bool {
+    pub(crate) fn settle(&self, journal: &Journal) -> bool {
         let reached = if self.fsync() == Fsync::Always {
             self.synced.reaches(journal.end())
         } else if journal.waiting_bytes() > WAITING_BYTES_MAX {

@@ -37,6 +37,12 @@ pub(crate) struct Options {
     pub(crate) dir: Option<PathBuf>,
     /// The save points; none by default.
     pub(crate) save: Option<&'static str>,
+    /// `appendfsync` of the append-only file. Without it there is none.
+    pub(crate) appendfsync: Option<&'static str>,
+    /// More flags that every Redis-compatible server knows.
+    pub(crate) flags: Vec<String>,
+    /// A program that runs the server, with its arguments.
+    pub(crate) under: Vec<String>,
     /// Text of the TOML file for `--config`.
     pub(crate) config: Option<&'static str>,
     /// The control group in which it runs.
@@ -70,13 +76,23 @@ impl Options {
             ("--requirepass", self.requirepass.map(str::to_owned)),
             ("--maxclients", self.maxclients.map(|limit| limit.to_string())),
             ("--timeout", self.timeout_s.map(|limit| limit.to_string())),
+            ("--appendonly", self.appendfsync.map(|_| "yes".to_owned())),
+            ("--appendfsync", self.appendfsync.map(str::to_owned)),
         ])
+        .into_iter()
+        .chain(self.flags.clone())
+        .collect()
     }
 
     /// Runs `program`, with as many open files as it may have.
     fn command(&self, program: &OsStr) -> Command {
         if let Some(group) = &self.memory_group {
             return group.command(program);
+        }
+        if let [outer, args @ ..] = &self.under[..] {
+            let mut command = Command::new(outer);
+            command.args(args).arg(program);
+            return command;
         }
         let Some(limit) = self.open_files else {
             return Command::new(program);

@@ -27,7 +27,7 @@ const BLOCKING: &[&str] = &[
 const OTHERWISE: &[&str] = &["CLIENT", "COMMAND", "HSCAN", "SCAN", "SLOWLOG", "SPOP", "SSCAN", "ZSCAN"];
 
 /// A source of commands.
-pub(super) struct Generator {
+pub(crate) struct Generator {
     rng: Xoshiro256PlusPlus,
     /// The first number of the highest ID of all streams, about.
     last_ms: u64,
@@ -35,7 +35,7 @@ pub(super) struct Generator {
 
 impl Generator {
     /// Draws by `seed`.
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { rng: Xoshiro256PlusPlus::seed_from_u64(seed), last_ms: 0 }
     }
 
@@ -44,7 +44,7 @@ impl Generator {
     }
 
     /// A command, as words, and whether something may be wrong with it.
-    pub(super) fn command(&mut self) -> (Vec<String>, bool) {
+    pub(crate) fn command(&mut self) -> (Vec<String>, bool) {
         let form = self.pick(FORMS);
         let mut words = Vec::new();
         for token in form.split(' ') {
