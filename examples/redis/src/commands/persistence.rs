@@ -21,9 +21,8 @@ pub(crate) const COMMANDS: &[Row] = &[
 /// Time between two looks whether the disk has what a client waits for.
 const SYNC_LOOK_INTERVAL: Duration = Duration::from_millis(1);
 
-/// In a transaction, too, it begins after that.
 fn bgrewriteaof(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    if !context.server.persistence.log.schedule_rewrite() {
+    if !context.server.persistence.rewrite_log(context.server) {
         return Err(CommandError::line("ERR Background append only file rewriting already in progress"));
     }
     out.simple("Background append only file rewriting started");

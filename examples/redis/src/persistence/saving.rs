@@ -190,9 +190,7 @@ impl Persistence {
 
     /// Saves if that is scheduled, or a save point is reached. On the saver's thread.
     pub(super) fn save_if_due(&self, server: &ServerState) {
-        if !self.is_loading() && self.log.is_rewrite_due() {
-            let _told = self.log.rewrite(server, &|| !self.is_ending());
-        }
+        self.rewrite_if_due(server);
         let is_due = self.with_status(|status| {
             let waits = status.last_background_failed && status.last_try.elapsed() < RETRY_AFTER;
             let seconds = status.last_save.elapsed().as_secs();
@@ -206,6 +204,21 @@ impl Persistence {
             Ok((save, image)) => drop(self.save(server, &save, image)),
             Err(Refused::InProgress) => self.schedule(),
         }
+    }
+
+    fn rewrite_if_due(&self, server: &ServerState) {
+        if !self.is_loading() && self.log.is_rewrite_due() {
+            let _told = self.log.rewrite(server, &|| !self.is_ending());
+        }
+    }
+
+    /// BGREWRITEAOF: the saver's thread makes a new base. `false` if one is being made.
+    pub(crate) fn rewrite_log(&self, server: &ServerState) -> bool {
+        let is_free = self.log.schedule_rewrite();
+        if is_free {
+            self.run(server, Box::new(|server| server.persistence.rewrite_if_due(server)));
+        }
+        is_free
     }
 
     /// Has the saver's thread do the job; where there is none, as in tests, this one does.

@@ -103,7 +103,7 @@ fn the_log_has_what_random_commands_have_done() {
         for step in 0..COMMANDS / COMMANDS_PER_LOAD {
             send_random(&mut client, &mut generator, COMMANDS_PER_LOAD);
             if step % 4 == 3 {
-                assert!(client.ask("BGREWRITEAOF").starts_with('+'));
+                client.ask("BGREWRITEAOF");
             }
             let before = digest(&mut client);
             assert_eq!(client.ask("DEBUG LOADAOF"), "+OK", "{:?}", server.log());

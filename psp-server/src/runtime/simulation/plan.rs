@@ -348,7 +348,8 @@ impl Plan {
         let smallest = own.chain([self.config.queue_capacity]).min();
         // Requests of clients that left wait in queues, too.
         let waiting_max = match self.clients.leaving {
-            0 => self.clients.count,
+            0 if self.in_order => self.clients.count,
+            0 => self.clients.count * self.config.requests_per_connection_max,
             _ => QUEUE_CAPACITY - 1,
         };
         smallest.is_some_and(|smallest| smallest <= waiting_max)

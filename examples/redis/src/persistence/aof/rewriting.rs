@@ -139,8 +139,8 @@ impl Log {
         self.is_on() && !waits && percentage > 0 && size >= self.rewrite_size_min() && grown >= percentage
     }
 
-    /// BGREWRITEAOF: rewrites soon. `false` if a rewrite goes on.
-    pub(crate) fn schedule_rewrite(&self) -> bool {
+    /// Lets a rewrite be due. `false` if one is, or goes on.
+    pub(in crate::persistence) fn schedule_rewrite(&self) -> bool {
         let mut state = self.state.lock();
         let is_free = state.rewriting.is_none() && !state.is_rewrite_scheduled;
         state.is_rewrite_scheduled |= is_free;
