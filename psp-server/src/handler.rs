@@ -20,6 +20,7 @@ use crate::presence::PeerWatch;
 use crate::refusal::Refusal;
 use crate::reply::{Closer, Origin, Push, Reply};
 use crate::shared::ServerHandle;
+use crate::sync::oneshot::Receiver;
 
 /// Runs requests. One handler serves all workers of a server.
 ///
@@ -108,15 +109,15 @@ pub trait Handler<H = ()>: Send + Sync + 'static {
         true
     }
 
-    /// Called when a run of a connection's requests has run, and before their replies are sent: a handler that must not
-    /// say that something is done before a disk has it waits here, once for all that its peer has pipelined, by
-    /// [`psp_server::wait`](crate::wait()). Without an implementation replies are sent at once.
+    /// Called when a run of a connection's requests has run, and before their replies are sent: what these wait for. A
+    /// handler that must not say that something is done before a disk has it waits so once for all that its peer has
+    /// pipelined. Other requests have the worker meanwhile. Without an implementation replies are sent at once.
     ///
-    /// If it returns `false`, or panics, the replies are discarded, and the connection is closed. Replies that are
-    /// [deferred](crate::Reply::defer) or [flushed](crate::Reply::flush), and those to datagrams, do not wait for it.
-    fn before_replies(&self, connection: &Self::Connection) -> bool {
+    /// If the sender is dropped instead, the replies are discarded, and the connection is closed. Replies that are
+    /// [deferred](crate::Reply::defer) or [flushed](crate::Reply::flush), and those to datagrams, do not wait.
+    fn replies_wait_for(&self, connection: &Self::Connection) -> Option<Receiver<()>> {
         let _ = connection;
-        true
+        None
     }
 
     /// Looks at the next requests of a connection before the first of them runs, on the worker that runs them. Without

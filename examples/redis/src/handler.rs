@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use psp_protocols::Sink;
 use psp_protocols::resp::{Args, CommandId, RespHead};
+use psp_server::sync::oneshot::Receiver;
 use psp_server::{Foreseen, Handler, Peer, Refusal, Reply, Request, ServerHandle, WorkerId};
 
 use crate::acl::Access;
@@ -98,8 +99,8 @@ impl Handler<RespHead> for RedisHandler {
         client.account.access() != Access::None
     }
 
-    fn before_replies(&self, client: &Client) -> bool {
-        self.server.settle(client)
+    fn replies_wait_for(&self, client: &Client) -> Option<Receiver<()>> {
+        self.server.fence(client)
     }
 
     fn foresee(&self, client: &Client, commands: Foreseen<'_, RespHead>) {

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use parking_lot::Mutex;
+use psp_server::sync::oneshot::Receiver;
 use psp_server::{Peer, Policy, ServerHandle, Topology};
 use psp_store::{Databases, unix_time_ms};
 
@@ -177,12 +178,14 @@ impl ServerState {
         started.acl_pubsub_default = config.acl_pubsub_default;
     }
 
-    /// Waits until the client may hear what its commands have done: see [`Log::settle`](crate::persistence::Log::settle).
-    /// `false` if it must not hear of it.
+    /// What replies to the client wait for: see [`Log::fence`](crate::persistence::Log::fence).
     #[inline]
-    pub fn settle(&self, client: &ClientInfo) -> bool {
+    pub fn fence(&self, client: &ClientInfo) -> Option<Receiver<()>> {
         let log = &self.persistence.log;
-        !log.is_on() || !(client.take_written() || log.reads_durable()) || log.settle(self.databases.journal())
+        if !log.is_on() || !(client.take_written() || log.reads_durable()) {
+            return None;
+        }
+        log.fence(self.databases.journal())
     }
 
     /// Registers an accepted connection.

@@ -205,7 +205,7 @@ impl Session {
                 blocked.wait(&self.server, &self.stats, self.client.info(), *command, late);
             }
         }
-        if !self.server.settle(&self.client) {
+        if self.server.fence(&self.client).is_some_and(|fence| psp_server::wait(fence).is_err()) {
             self.closed = true;
             reply.clear();
         }

@@ -69,7 +69,7 @@ pub use platform::Platform;
 pub(crate) use pool::{ContextPool, Pause, Wake, ensure_spare, pause};
 pub(crate) use signal::{Target, prepare_process, prepare_thread};
 pub(crate) use thread_state::{
-    Yielder, begin_turn, in_handler, is_asked, occupy, say_long, set_spare, set_turn, spare, turn, watch_turn,
+    NO_SLOT, Yielder, begin_turn, in_handler, is_asked, occupy, say_long, set_spare, set_turn, spare, turn, watch_turn,
 };
 pub use thread_state::{checkpoint, no_preempt};
 pub(crate) use timers::{TimerKey, Timers};

@@ -35,7 +35,7 @@ const OUTSIDE: u32 = 1;
 const NO_HANDLER: u32 = u32::MAX;
 
 /// Outside of a handler there is no request.
-const NO_SLOT: usize = usize::MAX;
+pub(crate) const NO_SLOT: usize = usize::MAX;
 
 thread_local! {
     static THREAD_STATE: ThreadState = const { ThreadState {

@@ -67,7 +67,7 @@ fn run(server: &ServerState, stats: &WorkerStats, paused: Paused) {
     let command = (id, request_type, Body::default());
     let outcome = dispatch(server, client, stats, command, &args, &mut text);
     let mut reply = paused.reply;
-    if !server.settle(client) {
+    if server.fence(client).is_some_and(|fence| psp_server::wait(fence).is_err()) {
         return reply.discard();
     }
     match outcome {

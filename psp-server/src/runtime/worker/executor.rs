@@ -16,11 +16,12 @@ use super::notices::fault_of;
 use super::spans::{Spans, end_span, request_span};
 use crate::body::Body;
 use crate::error::WorkerFault;
-use crate::fiber::{for_peer, in_handler, note_load_level, said_type};
+use crate::fiber::{NO_SLOT, for_peer, in_handler, note_load_level, said_type};
 use crate::foreseen::Foreseen;
 use crate::guarded_framing::GuardedFraming;
 use crate::handler::{Handler, Request};
 use crate::peer::Peer;
+use crate::preempt::PreemptPolicy;
 use crate::presence::PeerWatch;
 use crate::reply::{Origin, Overflow, Reply, ReplyOutcome, refuse};
 use crate::runtime::host::clock::Clock;
@@ -34,6 +35,7 @@ use crate::transport::output::Flush;
 use crate::transport::owed::{Owed, owed_max};
 use crate::transport::request_key::RequestKey;
 use crate::transport::run::{Frame, Run, Stream};
+use crate::wait::wait;
 
 /// A run that has taken this long gives the worker back; its rest is queued again. Requests of other connections wait
 /// meanwhile, so this is a quarter of a net worker's turn.
@@ -175,11 +177,16 @@ impl<F: Framing, H: Handler<F::Head>> Executor<F, H> {
         now_ns
     }
 
-    /// Has the handler wait for what has to come before the replies behind `from`.
+    /// Waits for what the handler wants to come before the replies behind `from`.
     #[inline]
     fn release(&self, connection: &mut Connection<H::Connection>, from: usize) {
-        let before = AssertUnwindSafe(|| self.handler.before_replies(&connection.common.state));
-        if !catch_unwind(before).unwrap_or(false) {
+        let waits = AssertUnwindSafe(|| self.handler.replies_wait_for(&connection.common.state));
+        let may_be_sent = match catch_unwind(waits) {
+            Ok(None) => return,
+            Ok(Some(receiver)) => in_handler(NO_SLOT, PreemptPolicy::None, || wait(receiver)).is_ok(),
+            Err(_panicked) => false,
+        };
+        if !may_be_sent {
             connection.output.truncate(from);
             connection.closing = true;
         }

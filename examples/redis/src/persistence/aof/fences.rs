@@ -69,23 +69,25 @@ impl Fence {
         waiting.replies.push((position, reply));
     }
 
-    /// Whether anything waits.
-    pub(super) fn is_awaited(&self) -> bool {
+    /// How many wait.
+    pub(super) fn waiting(&self) -> usize {
         let waiting = self.waiting.lock();
-        !waiting.requests.is_empty() || !waiting.replies.is_empty()
+        waiting.requests.len() + waiting.replies.len()
     }
 
-    /// All up to `position` has been passed.
-    pub(super) fn pass(&self, position: u64) {
+    /// All up to `position` has been passed. Returns how many have waited for that.
+    pub(super) fn pass(&self, position: u64) -> usize {
         self.passed.store(position, Ordering::Release);
         let mut waiting = self.waiting.lock();
         let requests: Vec<_> = waiting.requests.extract_if(.., |(at, _)| *at <= position).collect();
         let replies: Vec<_> = waiting.replies.extract_if(.., |(at, _)| *at <= position).collect();
         drop(waiting);
+        let count = requests.len() + replies.len();
         for (_, sender) in requests {
             let _gone = sender.send(());
         }
         replies.into_iter().for_each(|(_, reply)| reply.finish());
+        count
     }
 
     /// Nothing will be passed: who waits gets an error. `false` mends that.
@@ -113,11 +115,11 @@ mod tests {
         let fence = Fence::default();
         assert!(fence.reaches(0).is_none());
         let [one, two, three] = [1, 2, 3].map(|position| fence.reaches(position).unwrap());
-        fence.pass(2);
+        assert_eq!(fence.pass(2), 2);
         assert!([one, two].into_iter().all(|receiver| wait(receiver).is_ok()));
-        assert!(fence.reaches(2).is_none() && fence.is_awaited());
+        assert!(fence.reaches(2).is_none() && fence.waiting() == 1);
         fence.set_broken(true);
-        assert!(wait(three).is_err() && !fence.is_awaited());
+        assert!(wait(three).is_err() && fence.waiting() == 0);
         assert!(wait(fence.reaches(4).unwrap()).is_err());
         fence.set_broken(false);
         let four = fence.reaches(4).unwrap();

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use clap::ValueEnum;
 use parking_lot::{Condvar, Mutex};
-use psp_server::wait;
+use psp_server::sync::oneshot::Receiver;
 use psp_store::Journal;
 use serde::{Deserialize, Serialize};
 
@@ -304,7 +304,7 @@ impl Log {
 
     /// Whether somebody wants more on the disk than there is.
     fn is_sync_wanted(&self) -> bool {
-        self.synced.is_awaited() || self.wanted.load(Ordering::Relaxed) > self.synced.passed()
+        self.synced.waiting() > 0 || self.wanted.load(Ordering::Relaxed) > self.synced.passed()
     }
 
     fn note_cut(&self, at: u64, part: Part) {
@@ -325,25 +325,21 @@ impl Log {
         *awake = false;
     }
 
-    /// Waits until a client may hear that its commands have been done: with `always`, until the disk has what was recorded
-    /// so far. `false` if it never will have that.
+    /// What has to come before a client hears that its commands have been done: with `always`, the disk has what was
+    /// recorded so far. If the sender is dropped, it never will.
     #[cold]
-    pub(crate) fn settle(&self, journal: &Journal) -> bool {
+    pub(crate) fn fence(&self, journal: &Journal) -> Option<Receiver<()>> {
         let reached = if self.fsync() == Fsync::Always {
             self.synced.reaches(journal.end())
         } else if journal.waiting_bytes() > WAITING_BYTES_MAX {
             self.written.reaches(journal.end())
         } else {
-            return true;
+            None
         };
-        let Some(reached) = reached else {
-            return true;
-        };
-        self.wake();
-        wait(reached).is_ok()
+        reached.inspect(|_| self.wake())
     }
 
-    /// Finishes a reply as [`settle`](Self::settle) does, without waiting.
+    /// Finishes a reply behind its [fence](Self::fence).
     pub(crate) fn finish(&self, journal: &Journal, reply: Box<dyn LateReply>) {
         if self.is_on() && self.fsync() == Fsync::Always {
             self.synced.finishes(journal.end(), reply);

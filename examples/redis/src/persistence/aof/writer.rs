@@ -22,6 +22,9 @@ use super::{Fsync, Log};
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// Time between two fsyncs of `everysec`.
 const SYNC_INTERVAL: Duration = Duration::from_secs(1);
+/// The part of an fsync's time for which the next one waits for those who were released together, and the most of it.
+const COMPANY_DIVISOR: u32 = 2;
+const COMPANY_MAX: Duration = Duration::from_millis(1);
 /// Time after which a write that failed is tried again.
 const RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -50,6 +53,7 @@ pub(super) struct Writer {
     end: u64,
     is_synced: bool,
     last_sync: Instant,
+    sync_took: Duration,
 }
 
 impl Writer {
@@ -62,6 +66,7 @@ impl Writer {
             end: 0,
             is_synced: true,
             last_sync: Instant::now(),
+            sync_took: Duration::ZERO,
         }
     }
 
@@ -76,12 +81,18 @@ impl Writer {
             } else if let Err((what, error)) = &written {
                 self.log.note_failure(what, error);
             }
-            self.sync_if_due(is_closing);
+            let released = self.sync_if_due(is_closing);
             // At the end there is no later.
             if is_closing {
                 return;
             }
-            self.log.sleep(if written.is_ok() { LOOK_INTERVAL } else { RETRY_INTERVAL });
+            self.wait_for_company(released);
+            match written {
+                // What came while the disk was busy is next.
+                Ok(()) if self.log.synced.waiting() > 0 => {}
+                Ok(()) => self.log.sleep(LOOK_INTERVAL),
+                Err(_) => self.log.sleep(RETRY_INTERVAL),
+            }
         }
     }
 
@@ -166,23 +177,35 @@ impl Writer {
         Ok(())
     }
 
-    fn sync_if_due(&mut self, is_closing: bool) {
+    /// Those who were `released` together write again at about the same time. To begin with the first of them would let
+    /// the others wait for two fsyncs.
+    fn wait_for_company(&self, released: usize) {
+        let until = Instant::now() + (self.sync_took / COMPANY_DIVISOR).min(COMPANY_MAX);
+        while released > 1 && self.log.synced.waiting() < released {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            self.log.sleep(left);
+        }
+    }
+
+    /// Returns how many have waited for it.
+    fn sync_if_due(&mut self, is_closing: bool) -> usize {
         let is_awaited = || self.log.is_sync_wanted();
         let is_due = match self.log.fsync() {
             Fsync::Always => true,
             Fsync::Everysec => self.last_sync.elapsed() >= SYNC_INTERVAL || is_awaited(),
             Fsync::No => is_awaited(),
         };
-        if is_due || is_closing {
-            self.sync();
-        }
+        if is_due || is_closing { self.sync() } else { 0 }
     }
 
     /// Has the disk keep what was written. The first failure ends that for good: what a second try would say of the
-    /// same bytes is not true.
-    fn sync(&mut self) {
+    /// same bytes is not true. Returns how many have waited for it.
+    fn sync(&mut self) -> usize {
         if self.log.is_broken() {
-            return;
+            return 0;
         }
         if !self.is_synced
             && let Some(target) = &self.target
@@ -190,13 +213,15 @@ impl Writer {
             let began = Instant::now();
             let synced = target.file.sync_data();
             self.last_sync = Instant::now();
-            self.log.note_sync(began.elapsed());
+            self.sync_took = began.elapsed();
+            self.log.note_sync(self.sync_took);
             if let Err(error) = synced {
-                return self.log.note_broken(&error);
+                self.log.note_broken(&error);
+                return 0;
             }
             self.is_synced = true;
         }
-        self.log.synced.pass(self.end);
+        self.log.synced.pass(self.end)
     }
 }
 
