@@ -499,3 +499,253 @@ impl Deref for Writer<'_> {
         self.keyspace
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::Arc;
+    use std::thread;
+
+    use rand::rngs::StdRng;
+    use rand::{RngExt as _, SeedableRng as _};
+
+    use super::*;
+    use crate::Databases;
+
+    /// Effects as lines of words.
+    struct Lines;
+
+    impl Encoding for Lines {
+        fn encode(&self, effect: Effect<'_>, out: &mut Frame) {
+            let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+            let line = match effect {
+                Effect::Database(number) => format!("select {number}"),
+                Effect::Stored { key, value: Value::String(value), .. } => format!("set {} {}", text(key), text(value)),
+                Effect::Stored { .. } => unreachable!("the tests store strings"),
+                Effect::Removed(key) => format!("del {}", text(key)),
+                Effect::Cleared => "clear".to_owned(),
+                Effect::Swapped(one, other) => format!("swap {one} {other}"),
+                Effect::Begin => "begin".to_owned(),
+                Effect::End => "end".to_owned(),
+            };
+            out.put(line.as_bytes());
+            out.put(b"\n");
+        }
+    }
+
+    /// Says "append" where the tests append.
+    struct Append(String);
+
+    impl Propagate for Append {
+        fn propagate(&self, out: &mut Frame) -> bool {
+            out.put(self.0.as_bytes());
+            true
+        }
+    }
+
+    type Contents = BTreeMap<(usize, String), String>;
+
+    fn contents(all: &Databases) -> Contents {
+        let mut contents = Contents::new();
+        for database in all.used() {
+            database.for_each(|entry| {
+                let Value::String(value) = entry.value() else { unreachable!() };
+                let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).unwrap();
+                contents.insert((database.number(), text(entry.key())), text(value));
+            });
+        }
+        contents
+    }
+
+    fn take(all: &Databases) -> String {
+        let batch = all.journal().take();
+        let parts: Vec<u8> = batch.parts.concat();
+        assert_eq!(batch.begin + parts.len() as u64, all.journal().end());
+        String::from_utf8(parts).unwrap()
+    }
+
+    /// What the lines lead to.
+    fn replay(journal: &str) -> Contents {
+        let (mut contents, mut database) = (Contents::new(), 0);
+        for line in journal.lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            match words[..] {
+                ["select", number] => database = number.parse().unwrap(),
+                ["set", key, value] => drop(contents.insert((database, key.to_owned()), value.to_owned())),
+                ["append", key, value] => contents.entry((database, key.to_owned())).or_default().push_str(value),
+                ["del", key] => assert!(contents.remove(&(database, key.to_owned())).is_some(), "{line}"),
+                ["clear"] => contents.retain(|(number, _), _| *number != database),
+                ["swap", one, other] => {
+                    let [one, other]: [usize; 2] = [one, other].map(|number| number.parse().unwrap());
+                    let moved = |number| match number {
+                        number if number == one => other,
+                        number if number == other => one,
+                        number => number,
+                    };
+                    let moved = |((number, key), value)| ((moved(number), key), value);
+                    contents = std::mem::take(&mut contents).into_iter().map(moved).collect();
+                }
+                ["begin" | "end"] => {}
+                _ => panic!("{line}"),
+            }
+        }
+        contents
+    }
+
+    fn append(store: &Keyspace, key: &str, value: &str, is_large: bool) {
+        let said = Append(format!("append {key} {value}\n"));
+        let store = store.telling(&said);
+        let change = |slot: &mut Slot<'_>| {
+            let old = match slot.value() {
+                Some(Value::String(old)) => old.to_vec(),
+                _ => Vec::new(),
+            };
+            let expire_at_ms = slot.expire_at_ms();
+            slot.insert(Value::string(&[&old, value.as_bytes()].concat()));
+            slot.set_expire_at_ms(expire_at_ms);
+        };
+        match is_large {
+            true => store.update_large(key.as_bytes(), change),
+            false => store.update(key.as_bytes(), change),
+        }
+    }
+
+    /// One random change.
+    fn change(all: &Arc<Databases>, random: &mut StdRng) {
+        let key = |random: &mut StdRng| format!("k{}", random.random_range(0..8));
+        let store = all.get(random.random_range(0..3));
+        let (one, other, value) = (key(random), key(random), random.random_range(0..1000).to_string());
+        match random.random_range(0..100) {
+            0 => store.clear(),
+            1 => all.swap(0, store.number()),
+            2..20 => append(store, &one, &value, false),
+            20..30 => append(store, &one, &value, true),
+            30..40 => store.insert(one.as_bytes(), Value::string(value.as_bytes())),
+            40..50 => drop(store.remove(one.as_bytes())),
+            50..55 => store.insert_all([&one, &other].map(|key| (key.as_bytes(), Value::string(value.as_bytes())))),
+            55..60 => drop(store.remove_all(&[one.as_bytes(), other.as_bytes()])),
+            60..65 => store.update(one.as_bytes(), |slot| slot.set_expire_at_ms(Some(1))),
+            65..75 if one != other => store.update_pair(one.as_bytes(), other.as_bytes(), |one, other| {
+                if let Some(value) = one.remove() {
+                    other.insert(value);
+                }
+            }),
+            75..78 => drop((0..store.shard_count()).map(|index| store.remove_due(index, 2, 8)).sum::<usize>()),
+            78..80 => {
+                let panicked = catch_unwind(AssertUnwindSafe(|| {
+                    store.update(one.as_bytes(), |slot| {
+                        slot.insert(Value::string(b"half"));
+                        std::panic::resume_unwind(Box::new("half way"));
+                    });
+                }));
+                assert!(panicked.is_err());
+            }
+            _ => {
+                let number = store.number();
+                all.transact(&[], |fork| {
+                    append(fork.get(number), &one, &value, false);
+                    if value.len() == 1 {
+                        fork.get(number).clear();
+                    }
+                    fork.get(0).remove(other.as_bytes());
+                    fork.get(2).insert(one.as_bytes(), Value::string(value.as_bytes()));
+                });
+            }
+        }
+    }
+
+    /// Without what has expired and is still there.
+    fn settle(all: &Databases) {
+        for store in all.used() {
+            (0..store.shard_count()).for_each(|index| assert!(store.remove_due(index, u64::MAX - 1, 1000) < 1000));
+        }
+    }
+
+    #[test]
+    fn what_is_recorded_leads_to_what_there_is() {
+        for seed in 0..20 {
+            let all = Arc::new(Databases::new(3));
+            all.journal().begin(Lines);
+            let mut random = StdRng::seed_from_u64(seed);
+            (0..300).for_each(|_| change(&all, &mut random));
+            settle(&all);
+            assert_eq!(replay(&take(&all)), contents(&all), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_the_records_is_one_of_the_changes() {
+        for seed in 0..5 {
+            let all = Arc::new(Databases::new(3));
+            all.journal().begin(Lines);
+            thread::scope(|scope| {
+                for thread in 0..4 {
+                    let all = &all;
+                    scope.spawn(move || {
+                        let mut random = StdRng::seed_from_u64(seed * 10 + thread);
+                        (0..500).for_each(|_| change(all, &mut random));
+                    });
+                }
+            });
+            settle(&all);
+            assert_eq!(replay(&take(&all)), contents(&all), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_cut_is_where_a_snapshot_is() {
+        let all = Arc::new(Databases::new(3));
+        all.journal().begin(Lines);
+        let is_over = AtomicBool::new(false);
+        let (mut journal, mut lens, mut begins) = (String::new(), Vec::new(), Vec::new());
+        thread::scope(|scope| {
+            for seed in 0..2 {
+                let (all, is_over) = (&all, &is_over);
+                scope.spawn(move || {
+                    let mut random = StdRng::seed_from_u64(seed);
+                    while !is_over.load(Ordering::Relaxed) {
+                        change(all, &mut random);
+                    }
+                });
+            }
+            for _ in 0..20 {
+                let (snapshot, cut) = all.snapshot(|| all.journal().cut());
+                journal.push_str(&take(&all));
+                let before = replay(&journal[..cut as usize]);
+                // What has expired counts until it is removed.
+                lens.push([snapshot.len(), before.len()]);
+                let after = journal.get(cut as usize..).unwrap_or_default();
+                begins.extend(after.split(' ').next().map(str::to_owned));
+            }
+            is_over.store(true, Ordering::Relaxed);
+        });
+        assert!(lens.iter().all(|[of_snapshot, of_journal]| of_snapshot == of_journal), "{lens:?}");
+        assert!(begins.iter().all(|word| !["set", "del", "append"].contains(&word.as_str())), "{begins:?}");
+    }
+
+    #[test]
+    fn a_journal_that_is_off_has_nothing_and_one_that_begins_within_a_transaction_has_all_of_it() {
+        let all = Arc::new(Databases::new(3));
+        all.get(0).insert(b"before", Value::string(b"1"));
+        let mut runs = 0;
+        all.transact(&[], |fork| {
+            runs += 1;
+            fork.get(0).insert(b"k", Value::string(b"2"));
+            all.journal().begin(Lines);
+        });
+        assert_eq!((runs, take(&all).as_str()), (2, "select 0\nset k 2\n"));
+        all.transact(&[], |fork| {
+            fork.get(0).insert(b"k", Value::string(b"3"));
+            fork.get(1).insert(b"l", Value::string(b"4"));
+        });
+        assert_eq!(take(&all), "begin\nselect 0\nset k 3\nselect 1\nset l 4\nend\n");
+        all.transact(&[], |fork| {
+            fork.get(0).insert(b"k", Value::string(b"5"));
+            fork.roll_back();
+        });
+        all.journal().stop();
+        all.get(0).insert(b"after", Value::string(b"6"));
+        assert_eq!(all.journal().take().parts.len(), 0);
+    }
+}

@@ -1242,7 +1242,9 @@ impl<'s, 'k> Taken<'s, 'k> {
 
 impl Drop for Taken<'_, '_> {
     fn drop(&mut self) {
-        if let Some(recorder) = self.recorder.filter(|_| std::thread::panicking()) {
+        // A key that had no entry gets none.
+        let recorder = self.recorder.filter(|_| self.place.is_some() && std::thread::panicking());
+        if let Some(recorder) = recorder {
             recorder.record(None, &[Left::of_slot(&self.slot)]);
         }
         if let (Some(place), Some(entry)) = (&mut self.place, self.slot.take_entry()) {

@@ -17,6 +17,7 @@ mod faulty_framings;
 mod foreseen;
 #[cfg(target_os = "linux")]
 mod handing_over;
+mod held_replies;
 mod hints;
 mod inline_turns;
 #[cfg(target_os = "linux")]
