@@ -1,7 +1,8 @@
 //! Hashes: maps from field names to values.
 
-use std::sync::Arc;
 use std::{fmt, vec};
+
+use triomphe::Arc;
 
 use crate::form::{Form, PackingLimit, PackingLimits};
 use crate::hashed::{Entries, Entry, HashedMap, MARK_MAX, Scan};

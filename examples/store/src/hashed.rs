@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::sync::LazyLock;
 
 use crate::Element;
-use crate::tree::{Item, Iter, Tree};
+use crate::tree::{Item, Iter, Target, Tree, Way};
 
 /// The key of the hash, from the system. The standard library's hasher is SipHash-1-3.
 static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
@@ -55,6 +55,28 @@ impl Hashed {
 
     fn place(&self) -> (u64, &Element) {
         (self.position(), &self.name)
+    }
+}
+
+/// A name that is looked for, with its position.
+struct Wanted<'n> {
+    position: u64,
+    name: &'n [u8],
+}
+
+impl Target<Hashed> for Wanted<'_> {
+    #[inline]
+    fn is_behind(&self, key: &Hashed) -> bool {
+        let position = key.position();
+        position < self.position || (position == self.position && *key.name < *self.name)
+    }
+
+    /// Positions are hashes, which spread evenly.
+    #[inline]
+    fn share(&self, low: Option<&Hashed>, high: &Hashed) -> Option<f64> {
+        let low = low.map_or(0, Hashed::position);
+        let (offset, width) = (self.position.saturating_sub(low), high.position().saturating_sub(low));
+        Some(offset as f64 / width as f64)
     }
 }
 
@@ -112,6 +134,12 @@ impl<V: Clone> Item for Entry<V> {
     }
 }
 
+/// Where the map has a name, or would have it, until the map changes.
+pub(crate) struct Spot {
+    position: u64,
+    way: Way,
+}
+
 /// One step of a scan.
 pub struct Scan<I> {
     /// The cursor of the next step; 0 when the scan is complete.
@@ -148,14 +176,28 @@ impl<V: Clone> HashedMap<V> {
     }
 
     fn find(&self, position: u64, name: &[u8]) -> Option<&V> {
-        let entry = self.0.find(|key| (key.position(), &*key.name) < (position, name))?;
+        let entry = self.0.find(Wanted { position, name })?;
         (*entry.key.name == *name).then_some(&entry.value)
     }
 
-    /// The index at which `name` is or would be inserted, and whether the map holds it.
-    fn seek(&self, position: u64, name: &[u8]) -> (usize, bool) {
-        let (rank, entry) = self.0.seek(|key| (key.position(), &*key.name) < (position, name));
-        (rank, entry.is_some_and(|entry| *entry.key.name == *name))
+    /// Where `name` is or would be inserted, and its value.
+    pub(crate) fn seek(&self, name: &[u8]) -> (Spot, Option<&V>) {
+        let position = position_of(name);
+        let (way, entry) = self.0.seek_way(Wanted { position, name });
+        let entry = entry.filter(|entry| *entry.key.name == *name);
+        (Spot { position, way }, entry.map(|entry| &entry.value))
+    }
+
+    /// Sets the value of a name that the map has at this place.
+    pub(crate) fn set_at(&mut self, spot: &Spot, value: V) -> Option<V> {
+        let entry = self.0.get_mut_at(&spot.way)?;
+        Some(std::mem::replace(&mut entry.value, value))
+    }
+
+    /// Inserts a name at its place, which the map does not have, with this mark.
+    pub(crate) fn insert_at(&mut self, spot: &Spot, name: Element, value: V, mark: u16) {
+        let key = Hashed::new(spot.position, mark, name);
+        self.0.insert_at(&spot.way, Entry { key, value });
     }
 
     /// Sets the value of `name` and returns the one it replaces.
@@ -165,14 +207,11 @@ impl<V: Clone> HashedMap<V> {
 
     /// [`insert`](Self::insert), which gives a new name this mark.
     pub(crate) fn insert_marked(&mut self, name: &[u8], value: V, mark: u16) -> Option<V> {
-        let position = position_of(name);
-        let (rank, present) = self.seek(position, name);
-        if present {
-            let entry = self.0.get_mut(rank)?;
-            return Some(std::mem::replace(&mut entry.value, value));
+        let (spot, old) = self.seek(name);
+        if old.is_some() {
+            return self.set_at(&spot, value);
         }
-        let key = Hashed::new(position, mark, Element::from(name));
-        self.0.insert(rank, Entry { key, value });
+        self.insert_at(&spot, Element::from(name), value, mark);
         None
     }
 
@@ -184,12 +223,9 @@ impl<V: Clone> HashedMap<V> {
     }
 
     pub(crate) fn remove(&mut self, name: &[u8]) -> Option<V> {
-        let (rank, present) = self.seek(position_of(name), name);
-        if present {
-            self.0.remove(rank).map(|entry| entry.value)
-        } else {
-            None
-        }
+        let (spot, old) = self.seek(name);
+        let is_present = old.is_some();
+        is_present.then(|| self.0.remove_at(&spot.way).value)
     }
 
     /// The entry of the given rank in hash order.
@@ -208,11 +244,11 @@ impl<V: Clone> HashedMap<V> {
     /// The entries from position `cursor` on: at least `count` of them if the map has as many, and
     /// every entry that shares the last one's position.
     pub(crate) fn scan(&self, cursor: u64, count: usize) -> Scan<Entries<'_, V>> {
-        let Range { start, mut end } = self.0.seek(|key| key.position() < cursor).0..self.len();
+        let Range { start, mut end } = self.0.seek(|key: &Hashed| key.position() < cursor).0..self.len();
         let mut next = 0;
         if let Some(last) = self.at(start.saturating_add(count.saturating_sub(1))) {
             let position = last.key.position();
-            end = self.0.seek(|key| key.position() <= position).0;
+            end = self.0.seek(|key: &Hashed| key.position() <= position).0;
             next = if end < self.len() { position + 1 } else { 0 };
         }
         Scan { cursor: next, entries: self.0.range(start..end) }

@@ -1,6 +1,6 @@
 //! How hashes, sets and sorted sets are stored.
 
-use std::sync::Arc;
+use triomphe::Arc;
 
 use crate::form::Form;
 use crate::hashed::{Entries, HashedMap, Scan};

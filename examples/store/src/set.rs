@@ -2,7 +2,8 @@
 
 use std::fmt;
 use std::slice::ChunksExact;
-use std::sync::Arc;
+
+use triomphe::Arc;
 
 use crate::form::{Form, PackingLimit, PackingLimits, integer};
 use crate::hashed::{Entries, Entry, HashedMap, Scan, merge};

@@ -2,14 +2,15 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
-use std::sync::Arc;
 use std::{fmt, vec};
 
+use triomphe::Arc;
+
 use crate::form::{Form, PackingLimit, PackingLimits};
-use crate::hashed::{Entries, Entry, Hashed, HashedMap, Scan, merge};
+use crate::hashed::{Entries, Entry, Hashed, HashedMap, Scan, Spot, merge};
 use crate::packed::{Cell, Content, Packed, Placed, cell, number_cell};
 use crate::repr::{Formed, Repr};
-use crate::tree::{Item, Iter, Tree};
+use crate::tree::{Item, Iter, Target, Tree, Way};
 use crate::{Element, ElementRef, Set};
 
 /// A sorted set; a clone is O(1), access by member, rank or score O(log n). A small one is packed.
@@ -97,6 +98,16 @@ fn compare(left: (f64, &[u8]), right: (f64, &[u8])) -> Ordering {
     by_score.then_with(|| left.1.cmp(right.1))
 }
 
+/// The score as it is stored.
+fn number(score: f64) -> Result<f64, NotANumber> {
+    // Zero has no sign.
+    if score.is_nan() {
+        Err(NotANumber)
+    } else {
+        Ok(score + 0.0)
+    }
+}
+
 /// Members of a packed set with their places.
 type Records<'s> = Vec<(Scored<'s>, Range<usize>)>;
 
@@ -143,6 +154,26 @@ fn find<'s>(cells: &'s Packed, name: &Cell) -> Option<[Placed<'s>; 2]> {
     None
 }
 
+/// A member that is looked for in the order of a sorted set.
+struct Wanted<'m> {
+    score: f64,
+    member: &'m [u8],
+}
+
+impl Target<ScoredMember> for Wanted<'_> {
+    #[inline]
+    fn is_behind(&self, other: &ScoredMember) -> bool {
+        other.score < self.score || (other.score == self.score && *other.member < *self.member)
+    }
+
+    /// Most scores lie evenly between near ones.
+    #[inline]
+    fn share(&self, low: Option<&ScoredMember>, high: &ScoredMember) -> Option<f64> {
+        let low = low?.score;
+        (low < high.score).then(|| (self.score - low) / (high.score - low))
+    }
+}
+
 impl Item for ScoredMember {
     type Key = Self;
 
@@ -179,16 +210,29 @@ fn pair(entry: &Entry<f64>) -> Scored<'_> {
 
 impl ScoreTree {
     fn insert(&mut self, member: &[u8], score: f64) -> Option<f64> {
+        let (spot, old) = self.scores.seek(member);
+        let old = old.copied();
+        self.set_at(&spot, (member, score), old);
+        old
+    }
+
+    /// Sets the score of a member at its place among the scores, which has the `old` one.
+    fn set_at(&mut self, spot: &Spot, (member, score): (&[u8], f64), old: Option<f64>) {
         self.form.note_len(member.len());
-        let replaced = self.scores.insert(member, score);
-        let element = match replaced {
-            Some(old) if old.to_bits() == score.to_bits() => return replaced,
-            Some(old) => self.take_from_order(old, member).map_or_else(|| member.into(), |old| old.member),
-            None => Element::from(member),
+        let element = match old {
+            Some(old) if old.to_bits() == score.to_bits() => return,
+            Some(old) => {
+                self.scores.set_at(spot, score);
+                self.take_from_order(old, member)
+            }
+            None => {
+                let element = Element::from(member);
+                self.scores.insert_at(spot, element.clone(), score, 0);
+                element
+            }
         };
-        let rank = self.rank_of(score, member);
-        self.order.insert(rank, ScoredMember { score, member: element });
-        replaced
+        let way = self.way_to(score, member);
+        self.order.insert_at(&way, ScoredMember { score, member: element });
     }
 
     fn remove(&mut self, member: &[u8]) -> Option<f64> {
@@ -197,12 +241,13 @@ impl ScoreTree {
         Some(score)
     }
 
-    fn take_from_order(&mut self, score: f64, member: &[u8]) -> Option<ScoredMember> {
-        self.order.remove(self.rank_of(score, member))
+    /// Takes a member that is there.
+    fn take_from_order(&mut self, score: f64, member: &[u8]) -> Element {
+        self.order.remove_at(&self.way_to(score, member)).member
     }
 
-    fn rank_of(&self, score: f64, member: &[u8]) -> usize {
-        self.order.seek(|scored| scored.cmp_with(score, member) == Ordering::Less).0
+    fn way_to(&self, score: f64, member: &[u8]) -> Way {
+        self.order.seek_way(Wanted { score, member }).0
     }
 }
 
@@ -293,11 +338,32 @@ impl SortedSet {
     /// # Errors
     /// [`NotANumber`] for NaN; the set is unchanged.
     pub fn insert(&mut self, member: &[u8], score: f64) -> Result<Option<f64>, NotANumber> {
-        if score.is_nan() {
-            return Err(NotANumber);
+        self.set(member, |_| Some(score))
+    }
+
+    /// Sets the score of `member` to what `choose` makes of the old one, if to anything, and returns the old one.
+    ///
+    /// # Errors
+    /// [`NotANumber`] for NaN; the set is unchanged.
+    pub fn set(
+        &mut self,
+        member: &[u8],
+        choose: impl FnOnce(Option<f64>) -> Option<f64>,
+    ) -> Result<Option<f64>, NotANumber> {
+        let Repr::Tree(tree) = &mut self.0 else {
+            let old = self.score(member);
+            return choose(old).map_or(Ok(old), |score| self.insert_packed(member, number(score)?));
+        };
+        let (spot, old) = tree.scores.seek(member);
+        let old = old.copied();
+        if let Some(score) = choose(old) {
+            Arc::make_mut(tree).set_at(&spot, (member, number(score)?), old);
         }
-        // Zero has no sign.
-        let score = score + 0.0;
+        Ok(old)
+    }
+
+    /// [`insert`](Self::insert) of a set that is packed so far.
+    fn insert_packed(&mut self, member: &[u8], score: f64) -> Result<Option<f64>, NotANumber> {
         let (cells, form) = match &mut self.0 {
             Repr::Tree(tree) => return Ok(Arc::make_mut(tree).insert(member, score)),
             Repr::Packed { cells, form } => (cells, form),
@@ -364,7 +430,7 @@ impl SortedSet {
     fn count(&self, below: impl Fn(Scored<'_>) -> bool) -> usize {
         match &self.0 {
             Repr::Packed { cells, .. } => records(cells).partition_point(|(scored, _)| below(*scored)),
-            Repr::Tree(tree) => tree.order.seek(|member| below(member.scored())).0,
+            Repr::Tree(tree) => tree.order.seek(|member: &ScoredMember| below(member.scored())).0,
         }
     }
 
@@ -385,6 +451,24 @@ impl SortedSet {
                 scored(&mut behind).map(|(scored, _)| scored)
             }
             Repr::Tree(tree) => tree.order.get(rank).map(ScoredMember::scored),
+        }
+    }
+
+    /// Removes and returns the member of the given rank.
+    pub fn remove_at(&mut self, rank: usize) -> Option<ScoredMember> {
+        match &mut self.0 {
+            Repr::Packed { cells, .. } => {
+                let (scored, place) = scored(&mut cells.cells().skip(2 * rank))?;
+                let member = scored.to_member();
+                cells.remove(place, 2);
+                Some(member)
+            }
+            Repr::Tree(tree) => {
+                let ScoreTree { scores, order, .. } = Arc::make_mut(tree);
+                let member = order.remove(rank)?;
+                scores.remove(&member.member);
+                Some(member)
+            }
         }
     }
 

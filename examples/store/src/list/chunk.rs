@@ -165,7 +165,7 @@ impl Chunk {
             self.long.remove(place.long);
         }
         if let Cell::Long(long) = cell {
-            insert_sparing(&mut self.long, place.long, long);
+            insert_sparing(&mut self.long, place.long, long, ELEMENTS_MAX);
         }
         self.shrink();
         true
@@ -201,7 +201,7 @@ impl Chunk {
         self.buffer[head - 1] = cell.head();
         self.len += 1;
         if let Cell::Long(long) = cell {
-            insert_sparing(&mut self.long, place.long, long);
+            insert_sparing(&mut self.long, place.long, long, ELEMENTS_MAX);
         }
     }
 
@@ -257,6 +257,7 @@ fn room_for(bytes: usize) -> usize {
 
 impl Leaf for Chunk {
     type New<'n> = ElementRef<'n>;
+    type Taken = Element;
     type Key = ();
     type Ref<'c> = ChunkElement<'c>;
     type Walk<'c> = View<'c>;
@@ -293,6 +294,13 @@ impl Leaf for Chunk {
             self.put(index, cell);
         }
         Some(right)
+    }
+
+    fn remove(&mut self, index: usize) -> Element {
+        let taken = self.range(index..index + 1).next().map(ElementRef::from);
+        let taken = taken.expect("an element").to_element();
+        self.remove_range(index..index + 1);
+        taken
     }
 
     fn remove_range(&mut self, range: Range<usize>) {

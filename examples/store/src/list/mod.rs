@@ -71,9 +71,7 @@ impl List {
             ListEnd::Left => 0,
             ListEnd::Right => self.len().checked_sub(1)?,
         };
-        let element = self.get(index)?.to_element();
-        self.0.remove_range(index..index + 1);
-        Some(element)
+        self.0.remove(index)
     }
 
     /// Inserts `element` before the element at `index`. `index` may equal the length.

@@ -79,7 +79,7 @@ impl Entries {
 
     /// The block that has the entry with this ID, if there is one.
     fn block_of(&self, id: StreamId) -> Option<usize> {
-        self.blocks.seek(|first| *first <= id).0.checked_sub(1)
+        self.blocks.seek(|first: &StreamId| *first <= id).0.checked_sub(1)
     }
 
     /// Adds an entry behind all others: its field names and values take turns.
@@ -161,7 +161,7 @@ impl Entries {
         let about = match trim.kept {
             Kept::Len(len) => self.len.saturating_sub(len),
             Kept::From(id) => {
-                let blocks = self.blocks.seek(|first| *first < id).0;
+                let blocks = self.blocks.seek(|first: &StreamId| *first < id).0;
                 (blocks as u128 * self.len as u128).div_ceil(self.blocks.len().max(1) as u128) as usize
             }
         };

@@ -101,7 +101,7 @@ impl Consumer {
 
 /// How many items have lower IDs.
 fn place<T: Item<Key = StreamId>>(tree: &Tree<Vec<T>>, id: StreamId) -> usize {
-    tree.seek(|item| *item < id).0
+    tree.seek(|item: &StreamId| *item < id).0
 }
 
 impl Group {
@@ -130,7 +130,7 @@ impl Group {
     /// The entry, if it was delivered and has not been acknowledged.
     #[must_use]
     pub fn pending(&self, id: StreamId) -> Option<&Pending> {
-        self.pending.get(self.pending.place_of(&id).ok()?)
+        self.pending.found(&id)
     }
 
     /// The entries that have not been acknowledged, from `start` on.
@@ -146,14 +146,14 @@ impl Group {
     /// A consumer.
     #[must_use]
     pub fn consumer(&self, name: &[u8]) -> Option<&Consumer> {
-        self.consumers.get(self.consumers.place_of(name).ok()?)
+        self.consumers.found(name)
     }
 
     /// The consumer is there from now on, and was seen at `now_ms`. Returns whether it is new.
     pub fn see_consumer(&mut self, name: &[u8], now_ms: u64) -> bool {
         match self.consumers.place_of(name) {
             Ok(place) => {
-                if let Some(consumer) = self.consumers.get_mut(place) {
+                if let Some(consumer) = self.consumers.get_mut_at(&place) {
                     consumer.seen_ms = now_ms;
                 }
                 false
@@ -164,7 +164,7 @@ impl Group {
                     seen_ms: now_ms,
                     pending: Tree::default(),
                 };
-                self.consumers.insert(place, consumer);
+                self.consumers.insert_at(&place, consumer);
                 true
             }
         }
@@ -175,12 +175,10 @@ impl Group {
         let Ok(place) = self.consumers.place_of(name) else {
             return 0;
         };
-        let Some(consumer) = self.consumers.remove(place) else {
-            return 0;
-        };
+        let consumer = self.consumers.remove_at(&place);
         for id in consumer.pending.iter().inspect(|_| visit()) {
             if let Ok(place) = self.pending.place_of(id) {
-                self.pending.remove(place);
+                self.pending.remove_at(&place);
             }
         }
         consumer.pending_len()
@@ -192,11 +190,11 @@ impl Group {
         let (id, consumer) = (pending.id, pending.consumer.clone());
         let before = match self.pending.place_of(&id) {
             Ok(place) => {
-                let item = self.pending.get_mut(place);
+                let item = self.pending.get_mut_at(&place);
                 item.map(|item| std::mem::replace(item, pending).consumer)
             }
             Err(place) => {
-                self.pending.insert(place, pending);
+                self.pending.insert_at(&place, pending);
                 None
             }
         };
@@ -208,7 +206,7 @@ impl Group {
         }
         self.pending_of(&consumer, |ids| {
             if let Err(place) = ids.place_of(&id) {
-                ids.insert(place, id);
+                ids.insert_at(&place, id);
             }
         });
     }
@@ -216,7 +214,7 @@ impl Group {
     /// A pending entry is delivered once more to its consumer, at `now_ms`.
     pub fn redeliver(&mut self, id: StreamId, now_ms: u64) {
         let place = self.pending.place_of(&id);
-        if let Some(pending) = place.ok().and_then(|place| self.pending.get_mut(place)) {
+        if let Some(pending) = place.ok().and_then(|place| self.pending.get_mut_at(&place)) {
             pending.delivered_ms = now_ms as i64;
             pending.deliveries += 1;
         }
@@ -224,17 +222,17 @@ impl Group {
 
     /// Forgets that the entry was delivered. Returns whether it was pending.
     pub fn acknowledge(&mut self, id: StreamId) -> bool {
-        let place = self.pending.place_of(&id);
-        let Some(pending) = place.ok().and_then(|place| self.pending.remove(place)) else {
+        let Ok(place) = self.pending.place_of(&id) else {
             return false;
         };
+        let pending = self.pending.remove_at(&place);
         self.pending_of(&pending.consumer, |ids| remove(ids, id));
         true
     }
 
     fn pending_of(&mut self, consumer: &[u8], change: impl FnOnce(&mut Tree<Vec<StreamId>>)) {
         let place = self.consumers.place_of(consumer);
-        if let Some(consumer) = place.ok().and_then(|place| self.consumers.get_mut(place)) {
+        if let Some(consumer) = place.ok().and_then(|place| self.consumers.get_mut_at(&place)) {
             change(&mut consumer.pending);
         }
     }
@@ -251,6 +249,6 @@ impl Group {
 
 fn remove(ids: &mut Tree<Vec<StreamId>>, id: StreamId) {
     if let Ok(place) = ids.place_of(&id) {
-        ids.remove(place);
+        ids.remove_at(&place);
     }
 }

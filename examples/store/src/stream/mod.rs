@@ -196,14 +196,13 @@ impl Stream {
     /// A group.
     #[must_use]
     pub fn group(&self, name: &[u8]) -> Option<&Group> {
-        let groups = &self.0.groups;
-        groups.get(groups.place_of(name).ok()?)
+        self.0.groups.found(name)
     }
 
     /// A group, to be changed.
     pub fn group_mut(&mut self, name: &[u8]) -> Option<&mut Group> {
         let place = self.0.groups.place_of(name).ok()?;
-        self.body().groups.get_mut(place)
+        self.body().groups.get_mut_at(&place)
     }
 
     /// Adds a group. Returns whether the name was free.
@@ -212,14 +211,14 @@ impl Stream {
             return false;
         };
         let group = Group::new(name, last_id, entries_read);
-        self.body().groups.insert(place, group);
+        self.body().groups.insert_at(&place, group);
         true
     }
 
     /// Removes a group and returns it.
     pub fn remove_group(&mut self, name: &[u8]) -> Option<Group> {
         let place = self.0.groups.place_of(name).ok()?;
-        self.body().groups.remove(place)
+        Some(self.body().groups.remove_at(&place))
     }
 
     /// Delivers the entries that a group has not read to one of its consumers: up to `count` of them, which it has to
@@ -234,7 +233,7 @@ impl Stream {
     ) -> Option<RangeInclusive<StreamId>> {
         let place = self.0.groups.place_of(group).ok()?;
         let Body { log, groups } = self.body();
-        let group = groups.get_mut(place)?;
+        let group = groups.get_mut_at(&place)?;
         group.see_consumer(consumer, delivery.now_ms);
         let consumer = Element::from(consumer);
         let Some(first) = group.last_id.next() else {

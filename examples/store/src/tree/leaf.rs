@@ -3,6 +3,8 @@
 use std::ops::Range;
 use std::slice;
 
+use crate::element::allocated_bytes;
+
 /// Most items of a vector. Few in unit tests, so that a few items already make deep trees.
 pub(super) const LEAF_ITEMS_MAX: usize = if cfg!(test) { 4 } else { 64 };
 
@@ -10,6 +12,8 @@ pub(super) const LEAF_ITEMS_MAX: usize = if cfg!(test) { 4 } else { 64 };
 pub(crate) trait Leaf: Clone + Default {
     /// What is inserted.
     type New<'n>;
+    /// What is removed.
+    type Taken;
     /// The sort key of the items; `()` if items are addressed by index only.
     type Key: Clone;
     /// An item in its leaf.
@@ -34,6 +38,9 @@ pub(crate) trait Leaf: Clone + Default {
     /// either end leaves a full leaf.
     fn insert(&mut self, index: usize, item: Self::New<'_>) -> Option<Self>;
 
+    /// Removes and returns the item at `index`, which must lie within the leaf.
+    fn remove(&mut self, index: usize) -> Self::Taken;
+
     /// Removes the items in `range`, which must lie within the leaf.
     fn remove_range(&mut self, range: Range<usize>);
 
@@ -55,6 +62,7 @@ pub(crate) trait Item: Clone {
 
 impl<T: Item> Leaf for Vec<T> {
     type New<'n> = T;
+    type Taken = T;
     type Key = T::Key;
     type Ref<'l>
         = &'l T
@@ -79,17 +87,21 @@ impl<T: Item> Leaf for Vec<T> {
 
     fn insert(&mut self, index: usize, item: Self::New<'_>) -> Option<Self> {
         if self.len() < LEAF_ITEMS_MAX {
-            insert_sparing(self, index, item);
+            insert_sparing(self, index, item, LEAF_ITEMS_MAX);
             return None;
         }
         let mut right = self.split_off(split_point(self.len(), index));
         self.shrink_to_fit();
         if index > self.len() || right.is_empty() {
-            insert_sparing(&mut right, index - self.len(), item);
+            insert_sparing(&mut right, index - self.len(), item, LEAF_ITEMS_MAX);
         } else {
-            insert_sparing(self, index, item);
+            insert_sparing(self, index, item, LEAF_ITEMS_MAX);
         }
         Some(right)
+    }
+
+    fn remove(&mut self, index: usize) -> T {
+        self.remove(index)
     }
 
     fn remove_range(&mut self, range: Range<usize>) {
@@ -105,10 +117,14 @@ impl<T: Item> Leaf for Vec<T> {
     }
 }
 
-/// Inserts an item. A vector without room would double it, and most leaves would keep half of that for ever.
-pub(crate) fn insert_sparing<T>(items: &mut Vec<T>, index: usize, item: T) {
-    if items.len() == items.capacity() {
-        items.reserve_exact((items.len() / 4).max(1));
+/// Inserts an item, of which there are `max` at most. A vector without room would double it, and most leaves would keep
+/// half of that for ever. It grows by a quarter, and has as many items as fit in what the allocator gives for that.
+pub(crate) fn insert_sparing<T>(items: &mut Vec<T>, index: usize, item: T, max: usize) {
+    let len = items.len();
+    if len == items.capacity() {
+        let wanted = (len + len / 4).clamp(len + 1, max.max(len + 1));
+        let room = allocated_bytes(wanted * size_of::<T>()) / size_of::<T>();
+        items.reserve_exact(room.min(max).max(wanted) - len);
     }
     items.insert(index, item);
 }
@@ -151,10 +167,12 @@ mod tests {
     #[test]
     fn a_vector_keeps_little_room_that_it_does_not_need() {
         let mut items = Vec::new();
-        for item in 0..64_u32 {
-            insert_sparing(&mut items, 0, item);
+        for item in 0..60_u32 {
+            insert_sparing(&mut items, 0, item, 60);
             let len = items.len();
-            assert!(items.capacity() <= len + len / 4 + 1, "{len}");
+            let bytes = |items: usize| allocated_bytes(items * size_of::<u32>());
+            assert!(bytes(items.capacity()) <= bytes(len + len / 4 + 1), "{len}");
         }
+        assert_eq!(items.capacity(), 60);
     }
 }

@@ -18,7 +18,9 @@ mod leaf;
 
 use std::borrow::Borrow;
 use std::ops::Range;
-use std::sync::Arc;
+
+use smallvec::SmallVec;
+use triomphe::Arc;
 
 pub(crate) use leaf::{Item, Leaf, insert_sparing, shall_merge};
 
@@ -47,6 +49,37 @@ struct Child<L: Leaf> {
     last: L::Key,
 }
 
+/// What a search looks for among keys: the first that does not come before it. A function of a key that says whether it
+/// comes before is one.
+pub(crate) trait Target<K> {
+    /// Whether `key` comes before. This must hold for the first keys of the sequence, and for no others.
+    fn is_behind(&self, key: &K) -> bool;
+
+    /// About where it is between these keys, from 0 to 1, if their values tell. Without a lower key it is among the
+    /// first ones. A search in halves waits for memory several times in each leaf; one that knows where to look, once.
+    #[inline]
+    fn share(&self, _low: Option<&K>, _high: &K) -> Option<f64> {
+        None
+    }
+}
+
+impl<K, F: Fn(&K) -> bool> Target<K> for F {
+    #[inline]
+    fn is_behind(&self, key: &K) -> bool {
+        self(key)
+    }
+}
+
+/// The way from the root to a place in the sequence. It leads there until the sequence changes.
+pub(crate) struct Way {
+    /// Which child it takes at each branch.
+    turns: SmallVec<[u8; 16]>,
+    /// The place in the leaf.
+    place: usize,
+    /// Whether the place is the end of the sequence.
+    is_end: bool,
+}
+
 impl<L: Leaf> Default for Tree<L> {
     fn default() -> Self {
         Self { root: Arc::new(Node::Leaf(L::default())), len: 0 }
@@ -68,15 +101,15 @@ impl<L: Leaf> Tree<L> {
 
     /// The leaf that holds the item at `index`, and the item's offset in the leaf.
     pub(crate) fn leaf_at(&self, index: usize) -> (&L, usize) {
-        let mut node = &*self.root;
+        let (mut node, mut len) = (&*self.root, self.len);
         let mut offset = index;
         loop {
             match node {
                 Node::Leaf(leaf) => return (leaf, offset),
                 Node::Branch(children) => {
-                    let (position, rest) = locate(children, offset);
+                    let (position, rest) = locate(children, len, offset);
                     offset = rest;
-                    node = &children[position].node;
+                    (node, len) = (&children[position].node, children[position].len);
                 }
             }
         }
@@ -84,15 +117,21 @@ impl<L: Leaf> Tree<L> {
 
     /// [`leaf_at`](Self::leaf_at), to change the item without changing its key or the number of items.
     pub(crate) fn leaf_at_mut(&mut self, index: usize) -> (&mut L, usize) {
+        let way = self.way_to(index);
+        (self.leaf_of_mut(&way), way.place)
+    }
+
+    /// The leaf at the end of `way`, to be changed as in [`leaf_at_mut`](Self::leaf_at_mut).
+    fn leaf_of_mut(&mut self, way: &Way) -> &mut L {
         let mut node = Arc::make_mut(&mut self.root);
-        let mut offset = index;
+        let mut turns = &*way.turns;
         loop {
             match node {
-                Node::Leaf(leaf) => return (leaf, offset),
+                Node::Leaf(leaf) => return leaf,
                 Node::Branch(children) => {
-                    let (position, rest) = locate(children, offset);
-                    offset = rest;
-                    node = Arc::make_mut(&mut children[position].node);
+                    let (turn, behind) = next_turn(turns);
+                    turns = behind;
+                    node = Arc::make_mut(&mut children[turn].node);
                 }
             }
         }
@@ -117,12 +156,36 @@ impl<L: Leaf> Tree<L> {
     }
 
     /// Bytes of memory that a leaf takes in the tree, beside what it has outside itself.
-    pub(crate) const LEAF_BYTES: usize = 2 * size_of::<usize>() + size_of::<Node<L>>() + size_of::<Child<L>>();
+    pub(crate) const LEAF_BYTES: usize = size_of::<usize>() + size_of::<Node<L>>() + size_of::<Child<L>>();
+
+    /// The way to the item at `index`, or to the end if `index` is the length.
+    pub(crate) fn way_to(&self, index: usize) -> Way {
+        assert!(index <= self.len, "place {index} of {} items", self.len);
+        let is_end = index == self.len;
+        let mut way = Way {
+            turns: SmallVec::new(),
+            place: if is_end { index.saturating_sub(1) } else { index },
+            is_end,
+        };
+        let (mut node, mut len) = (&*self.root, self.len);
+        while let Node::Branch(children) = node {
+            let (turn, rest) = locate(children, len, way.place);
+            way.turns.push(turn as u8);
+            way.place = rest;
+            (node, len) = (&children[turn].node, children[turn].len);
+        }
+        way.place += usize::from(is_end && self.len > 0);
+        way
+    }
 
     /// Inserts `item` before the item at `index`, or at the end if `index` is the length.
     pub(crate) fn insert(&mut self, index: usize, item: L::New<'_>) {
-        assert!(index <= self.len, "insertion at {index} of {} items", self.len);
-        if let Some(right) = Arc::make_mut(&mut self.root).insert(index, item) {
+        self.insert_at(&self.way_to(index), item);
+    }
+
+    /// Inserts `item` before the item at the end of `way`.
+    pub(crate) fn insert_at(&mut self, way: &Way, item: L::New<'_>) {
+        if let Some(right) = Arc::make_mut(&mut self.root).insert(&way.turns, way, item) {
             let left = std::mem::replace(&mut self.root, Arc::new(Node::Leaf(L::default())));
             let children = vec![Child::new(left), Child::new(right)];
             self.root = Arc::new(Node::Branch(children));
@@ -132,6 +195,22 @@ impl<L: Leaf> Tree<L> {
 
     pub(crate) fn push_back(&mut self, item: L::New<'_>) {
         self.insert(self.len, item);
+    }
+
+    /// Removes and returns the item at `index`.
+    pub(crate) fn remove(&mut self, index: usize) -> Option<L::Taken> {
+        (index < self.len).then(|| self.remove_at(&self.way_to(index)))
+    }
+
+    /// Removes and returns the item at the end of `way`, where there is one.
+    pub(crate) fn remove_at(&mut self, way: &Way) -> L::Taken {
+        let (taken, _) = Arc::make_mut(&mut self.root).remove(&way.turns, way);
+        self.len -= 1;
+        if self.len == 0 {
+            *self = Self::default();
+        }
+        self.lower();
+        taken
     }
 
     /// Removes the items in `range`, which must lie within the sequence.
@@ -146,6 +225,11 @@ impl<L: Leaf> Tree<L> {
         }
         self.len -= range.len();
         Arc::make_mut(&mut self.root).remove_range(range);
+        self.lower();
+    }
+
+    /// A root has no only child.
+    fn lower(&mut self) {
         while let Node::Branch(children) = &*self.root
             && children.len() == 1
         {
@@ -172,69 +256,86 @@ impl<L: Leaf> Tree<L> {
 impl<T: Item> Tree<Vec<T>> {
     /// The item at `index`, to be changed without changing its key.
     pub(crate) fn get_mut(&mut self, index: usize) -> Option<&mut T> {
-        if index >= self.len {
-            return None;
-        }
-        let (items, offset) = self.leaf_at_mut(index);
-        items.get_mut(offset)
+        (index < self.len).then(|| self.get_mut_at(&self.way_to(index)))?
     }
 
-    /// Removes and returns the item at `index`.
-    pub(crate) fn remove(&mut self, index: usize) -> Option<T> {
-        let item = self.get(index)?.clone();
-        self.remove_range(index..index + 1);
-        Some(item)
+    /// The item at the end of `way`, to be changed without changing its key.
+    pub(crate) fn get_mut_at(&mut self, way: &Way) -> Option<&mut T> {
+        self.leaf_of_mut(way).get_mut(way.place)
     }
 
-    /// For items sorted by key: how many keys satisfy `below`, and the first item that does not.
-    ///
-    /// `below` must hold for a prefix of the sequence.
-    pub(crate) fn seek(&self, below: impl Fn(&T::Key) -> bool) -> (usize, Option<&T>) {
-        let mut node = &*self.root;
-        let mut rank = 0;
-        loop {
-            match node {
-                Node::Leaf(items) => {
-                    let position = items.partition_point(|item| below(item.key()));
-                    return (rank + position, items.get(position));
-                }
-                Node::Branch(children) => {
-                    let position = children.partition_point(|child| below(&child.last));
-                    rank += children[..position].iter().map(|child| child.len).sum::<usize>();
-                    match children.get(position) {
-                        Some(child) => node = &child.node,
-                        None => return (rank, None),
-                    }
-                }
-            }
-        }
+    /// For items sorted by key: how many keys come before the target, and the first item that does not.
+    pub(crate) fn seek(&self, target: impl Target<T::Key>) -> (usize, Option<&T>) {
+        let mut before = 0;
+        let (place, item) = self.search(target, |children, turn| {
+            before += total(&children[..turn]);
+        });
+        (before + place, item)
     }
 
     /// [`seek`](Self::seek) without the count.
-    pub(crate) fn find(&self, below: impl Fn(&T::Key) -> bool) -> Option<&T> {
+    pub(crate) fn find(&self, target: impl Target<T::Key>) -> Option<&T> {
+        self.search(target, |_, _| ()).1
+    }
+
+    /// [`seek`](Self::seek), with the way to the item or to the end instead of the count.
+    pub(crate) fn seek_way(&self, target: impl Target<T::Key>) -> (Way, Option<&T>) {
+        let mut turns = SmallVec::new();
+        let (place, item) = self.search(target, |_, turn| turns.push(turn as u8));
+        let is_end = item.is_none();
+        (Way { turns, place, is_end }, item)
+    }
+
+    /// The place of the first item in its leaf that does not come before the target, and the item. Calls `visit` at each
+    /// branch with the child that it turns to.
+    #[inline]
+    fn search<'t>(
+        &'t self,
+        target: impl Target<T::Key>,
+        mut visit: impl FnMut(&'t [Child<Vec<T>>], usize),
+    ) -> (usize, Option<&'t T>) {
         let mut node = &*self.root;
+        // The keys around those of the node.
+        let (mut low, mut high) = (None, None);
         loop {
+            let share = |last| target.share(low, high.or(last)?);
             match node {
                 Node::Leaf(items) => {
-                    return items.get(items.partition_point(|item| below(item.key())));
+                    let share = share(items.last().map(Item::key));
+                    let place = partition_near(items, share, |item| target.is_behind(item.key()));
+                    return (place, items.get(place));
                 }
                 Node::Branch(children) => {
-                    let position = children.partition_point(|child| below(&child.last));
-                    node = &children.get(position)?.node;
+                    let share = share(children.last().map(|child| &child.last));
+                    let turn = partition_near(children, share, |child| target.is_behind(&child.last));
+                    let turn = turn.min(children.len() - 1);
+                    visit(children, turn);
+                    low = turn.checked_sub(1).map(|before| &children[before].last).or(low);
+                    high = Some(&children[turn].last);
+                    node = &children[turn].node;
                 }
             }
         }
     }
 
-    /// For items sorted by key: the index of the item with this key; as an error, where it would be inserted.
-    pub(crate) fn place_of<Q: Ord + ?Sized>(&self, key: &Q) -> Result<usize, usize>
+    /// For items sorted by key: the item with this key.
+    pub(crate) fn found<Q: Ord + ?Sized>(&self, key: &Q) -> Option<&T>
     where
         T::Key: Borrow<Q>,
     {
-        let (place, item) = self.seek(|other| other.borrow() < key);
+        let item = self.find(|other: &T::Key| other.borrow() < key)?;
+        (item.key().borrow() == key).then_some(item)
+    }
+
+    /// For items sorted by key: the way to the item with this key; as an error, where it would be inserted.
+    pub(crate) fn place_of<Q: Ord + ?Sized>(&self, key: &Q) -> Result<Way, Way>
+    where
+        T::Key: Borrow<Q>,
+    {
+        let (way, item) = self.seek_way(|other: &T::Key| other.borrow() < key);
         match item {
-            Some(item) if item.key().borrow() == key => Ok(place),
-            _ => Err(place),
+            Some(item) if item.key().borrow() == key => Ok(way),
+            _ => Err(way),
         }
     }
 }
@@ -261,37 +362,61 @@ impl<T: Item> FromIterator<T> for Tree<Vec<T>> {
 }
 
 impl<L: Leaf> Node<L> {
-    /// Inserts below this node. A full node splits and returns its right half.
-    fn insert(&mut self, index: usize, item: L::New<'_>) -> Option<Arc<Self>> {
+    /// Inserts below this node, from where `turns` are left of the way. A full node splits and returns its right half.
+    fn insert(&mut self, turns: &[u8], way: &Way, item: L::New<'_>) -> Option<Arc<Self>> {
         match self {
             Self::Leaf(leaf) => {
-                let right = leaf.insert(index, item)?;
+                let right = leaf.insert(way.place, item)?;
                 Some(Arc::new(Self::Leaf(right)))
             }
             Self::Branch(children) => {
-                // The end of one child is the start of the next. Prefer the first child.
-                let (position, offset) = match index.checked_sub(1) {
-                    Some(before) => {
-                        let (position, offset) = locate(children, before);
-                        (position, offset + 1)
-                    }
-                    None => (0, 0),
-                };
-                let child = &mut children[position];
-                let split = Arc::make_mut(&mut child.node).insert(offset, item);
+                let (turn, turns) = next_turn(turns);
+                let child = &mut children[turn];
+                let split = Arc::make_mut(&mut child.node).insert(turns, way, item);
+                if split.is_none() && !way.is_end {
+                    // It has come before another one.
+                    child.len += 1;
+                    return None;
+                }
                 child.refresh();
                 let right = Child::new(split?);
                 if children.len() < BRANCH_CHILDREN_MAX {
-                    children.insert(position + 1, right);
+                    children.insert(turn + 1, right);
                     return None;
                 }
-                let mut upper = children.split_off(split_point(children.len(), position + 1));
-                if position + 1 > children.len() || upper.is_empty() {
-                    upper.insert(position + 1 - children.len(), right);
+                let mut upper = children.split_off(split_point(children.len(), turn + 1));
+                if turn + 1 > children.len() || upper.is_empty() {
+                    upper.insert(turn + 1 - children.len(), right);
                 } else {
-                    children.insert(position + 1, right);
+                    children.insert(turn + 1, right);
                 }
                 Some(Arc::new(Self::Branch(upper)))
+            }
+        }
+    }
+
+    /// Removes an item below this node, as [`insert`](Self::insert) finds its place. Returns the item, and whether it
+    /// was the last one of the node.
+    fn remove(&mut self, turns: &[u8], way: &Way) -> (L::Taken, bool) {
+        match self {
+            Self::Leaf(leaf) => {
+                let taken = leaf.remove(way.place);
+                (taken, way.place == leaf.len())
+            }
+            Self::Branch(children) => {
+                let (turn, turns) = next_turn(turns);
+                let is_last = turn + 1 == children.len();
+                let child = &mut children[turn];
+                let (taken, was_last) = Arc::make_mut(&mut child.node).remove(turns, way);
+                child.len -= 1;
+                if child.len == 0 {
+                    children.remove(turn);
+                } else if was_last {
+                    child.refresh();
+                }
+                merge_if_small(children, turn);
+                merge_if_small(children, turn.wrapping_sub(1));
+                (taken, is_last && was_last)
             }
         }
     }
@@ -301,7 +426,7 @@ impl<L: Leaf> Node<L> {
         match self {
             Self::Leaf(leaf) => leaf.remove_range(range),
             Self::Branch(children) => {
-                let (mut position, mut offset) = locate(children, range.start);
+                let (mut position, mut offset) = locate(children, total(children), range.start);
                 let seam = position;
                 let mut left = range.len();
                 while left > 0 {
@@ -359,15 +484,58 @@ impl<L: Leaf> Child<L> {
         const OCCUPIED: &str = "a node below the root is never empty";
         match node {
             Node::Leaf(leaf) => (leaf.len(), leaf.last_key().expect(OCCUPIED)),
-            Node::Branch(children) => {
-                (children.iter().map(|child| child.len).sum(), &children.last().expect(OCCUPIED).last)
-            }
+            Node::Branch(children) => (total(children), &children.last().expect(OCCUPIED).last),
         }
     }
 }
 
-/// The child that holds the item at `index`, and the item's index within that child.
-fn locate<L: Leaf>(children: &[Child<L>], index: usize) -> (usize, usize) {
+/// Items that are looked at one by one where the target should be.
+const STEPS_MAX: usize = 8;
+
+/// The first item that is not `below`. The search begins at this share of the items.
+#[inline]
+fn partition_near<T>(items: &[T], share: Option<f64>, below: impl Fn(&T) -> bool) -> usize {
+    let Some(share) = share else {
+        return items.partition_point(below);
+    };
+    let guess = ((share * items.len() as f64) as usize).min(items.len());
+    let (before, behind) = items.split_at(guess);
+    let up = behind.iter().take(STEPS_MAX).take_while(|item| below(item)).count();
+    if up == STEPS_MAX {
+        return guess + up + behind[up..].partition_point(below);
+    }
+    if up > 0 {
+        return guess + up;
+    }
+    let down = before.iter().rev().take(STEPS_MAX).take_while(|item| !below(item)).count();
+    match down {
+        STEPS_MAX => before[..guess - down].partition_point(below),
+        _ => guess - down,
+    }
+}
+
+/// The next turn of a way, and those behind it.
+fn next_turn(turns: &[u8]) -> (usize, &[u8]) {
+    let (turn, behind) = turns.split_first().expect("a turn for each branch");
+    (usize::from(*turn), behind)
+}
+
+/// Number of items below all children.
+fn total<L: Leaf>(children: &[Child<L>]) -> usize {
+    children.iter().map(|child| child.len).sum()
+}
+
+/// The child that holds the item at `index` of `len` items, and the item's index within that child.
+fn locate<L: Leaf>(children: &[Child<L>], len: usize, index: usize) -> (usize, usize) {
+    if index >= len / 2 {
+        let mut start = len;
+        for (position, child) in children.iter().enumerate().rev() {
+            start -= child.len;
+            if start <= index {
+                return (position, index - start);
+            }
+        }
+    }
     let mut offset = index;
     for (position, child) in children.iter().enumerate() {
         if offset < child.len {
@@ -386,7 +554,7 @@ fn merge_if_small<L: Leaf>(children: &mut Vec<Child<L>>, position: usize) {
         _ => return,
     }
     let right = children.remove(position + 1).node;
-    let right = Arc::try_unwrap(right).unwrap_or_else(|shared| (*shared).clone());
+    let right = Arc::unwrap_or_clone(right);
     Arc::make_mut(&mut children[position].node).absorb(right);
     children[position].refresh();
 }
@@ -466,6 +634,33 @@ mod tests {
 
         fn key(&self) -> &u32 {
             self
+        }
+    }
+
+    /// A key that seems to be at this share of all others.
+    struct Near {
+        key: u32,
+        share: Option<f64>,
+    }
+
+    impl Target<u32> for Near {
+        fn is_behind(&self, key: &u32) -> bool {
+            *key < self.key
+        }
+
+        fn share(&self, _low: Option<&u32>, _high: &u32) -> Option<f64> {
+            self.share
+        }
+    }
+
+    #[test]
+    fn a_place_is_found_wherever_the_search_begins() {
+        let items: Vec<u32> = (0..50).collect();
+        for key in 0..=50_u32 {
+            for share in [None, Some(f64::NAN), Some(f64::INFINITY), Some(-1.0), Some(0.0), Some(0.5), Some(1.0)] {
+                let place = partition_near(&items, share, |item| *item < key);
+                assert_eq!(place, key as usize, "from {share:?}");
+            }
         }
     }
 
@@ -578,14 +773,14 @@ mod tests {
         }
 
         #[test]
-        fn seek_is_a_partition_point(mut items: Vec<u32>, key: u32) {
+        fn seek_is_a_partition_point(mut items: Vec<u32>, key: u32, share in proptest::option::of(-0.5..2.0_f64)) {
             items.sort_unstable();
             let tree: Tree<Vec<u32>> = items.iter().copied().collect();
             let expected = items.partition_point(|item| *item < key);
-            let (rank, found) = tree.seek(|item| *item < key);
+            let (rank, found) = tree.seek(Near { key, share });
             prop_assert_eq!(rank, expected);
             prop_assert_eq!(found, items.get(expected));
-            prop_assert_eq!(tree.find(|item| *item < key), found);
+            prop_assert_eq!(tree.find(|item: &u32| *item < key), found);
         }
     }
 
