@@ -366,19 +366,20 @@ impl<'k> Slot<'k> {
         if self.value().is_some_and(Value::is_spent) {
             self.remove();
         }
-        // A change has made the entry the slot's own.
-        if self.changed
-            && let SlotContent::Entry(entry) = &mut self.content
-            && let Some(head) = entry.get_mut()
-        {
-            head.value.settle(limits);
+        match &mut self.content {
+            // A change has made the entry the slot's own.
+            SlotContent::Entry(entry) if self.changed => {
+                if let Some(head) = entry.get_mut() {
+                    head.value.settle(limits);
+                }
+            }
+            SlotContent::New { value, .. } => {
+                value.settle(limits);
+                let entry = self.take_entry();
+                self.content = entry.map_or(SlotContent::Nothing, |entry| SlotContent::Entry(Open::new(entry)));
+            }
+            SlotContent::Nothing | SlotContent::Entry(_) => {}
         }
-        if let SlotContent::New { value, .. } = &mut self.content {
-            value.settle(limits);
-        }
-        self.content = self
-            .take_entry()
-            .map_or(SlotContent::Nothing, |entry| SlotContent::Entry(Open::new(entry)));
         if let SlotContent::Entry(entry) = &self.content {
             let access = &entry.head().access;
             access.touch(clock);

@@ -330,7 +330,9 @@ impl Keyspace {
         if done.expired > 0 {
             self.tell_expired(key);
         }
-        self.discard_all(done.garbage);
+        if !done.garbage.is_empty() {
+            self.discard_all(done.garbage);
+        }
         result
     }
 
@@ -1229,13 +1231,9 @@ impl<'s, 'k> Taken<'s, 'k> {
 
     /// Ends the update. Returns the entry if it has no place yet.
     fn put_back(mut self) -> Option<Entry> {
-        let entry = self.slot.take_entry()?;
-        match &mut self.place {
-            Some(place) => {
-                **place = Some(entry);
-                None
-            }
-            None => Some(entry),
+        match self.place {
+            Some(_) => None,
+            None => self.slot.take_entry(),
         }
     }
 }
