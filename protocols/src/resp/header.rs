@@ -90,6 +90,20 @@ pub(super) fn multibulk_header(input: &[u8]) -> Result<Option<Header>, Violation
 /// Reads `$<length>\r\n` at the start of `input`. The length is not negative.
 #[inline]
 pub(super) fn bulk_header(input: &[u8]) -> Result<Option<Header>, Violation> {
+    // Most lengths have one digit or two.
+    match *input {
+        [b'$', digit @ b'0'..=b'9', b'\r', b'\n', ..] => Ok(Some(Header { value: i64::from(digit - b'0'), len: 4 })),
+        [b'$', tens @ b'1'..=b'9', digit @ b'0'..=b'9', b'\r', b'\n', ..] => {
+            let value = 10 * i64::from(tens - b'0') + i64::from(digit - b'0');
+            Ok(Some(Header { value, len: 5 }))
+        }
+        _ => any_bulk_header(input),
+    }
+}
+
+/// [`bulk_header`] for any line.
+#[inline(never)]
+fn any_bulk_header(input: &[u8]) -> Result<Option<Header>, Violation> {
     match input.first() {
         None => return Ok(None),
         Some(b'$') => {}
