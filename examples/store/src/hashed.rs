@@ -73,10 +73,11 @@ impl Target<Hashed> for Wanted<'_> {
 
     /// Positions are hashes, which spread evenly.
     #[inline]
-    fn share(&self, low: Option<&Hashed>, high: &Hashed) -> Option<f64> {
+    fn guess(&self, low: Option<&Hashed>, high: &Hashed, len: usize) -> Option<usize> {
         let low = low.map_or(0, Hashed::position);
         let (offset, width) = (self.position.saturating_sub(low), high.position().saturating_sub(low));
-        Some(offset as f64 / width as f64)
+        let before = (offset * len as u64).checked_div(width)?;
+        Some(before as usize)
     }
 }
 

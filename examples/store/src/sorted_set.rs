@@ -168,9 +168,9 @@ impl Target<ScoredMember> for Wanted<'_> {
 
     /// Most scores lie evenly between near ones.
     #[inline]
-    fn share(&self, low: Option<&ScoredMember>, high: &ScoredMember) -> Option<f64> {
+    fn guess(&self, low: Option<&ScoredMember>, high: &ScoredMember, len: usize) -> Option<usize> {
         let low = low?.score;
-        (low < high.score).then(|| (self.score - low) / (high.score - low))
+        (low < high.score).then(|| ((self.score - low) / (high.score - low) * len as f64) as usize)
     }
 }
 

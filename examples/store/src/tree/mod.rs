@@ -55,10 +55,10 @@ pub(crate) trait Target<K> {
     /// Whether `key` comes before. This must hold for the first keys of the sequence, and for no others.
     fn is_behind(&self, key: &K) -> bool;
 
-    /// About where it is between these keys, from 0 to 1, if their values tell. Without a lower key it is among the
+    /// About how many of `len` keys from `low` to `high` come before, if their values tell. Without `low` they are the
     /// first ones. A search in halves waits for memory several times in each leaf; one that knows where to look, once.
     #[inline]
-    fn share(&self, _low: Option<&K>, _high: &K) -> Option<f64> {
+    fn guess(&self, _low: Option<&K>, _high: &K, _len: usize) -> Option<usize> {
         None
     }
 }
@@ -298,16 +298,16 @@ impl<T: Item> Tree<Vec<T>> {
         // The keys around those of the node.
         let (mut low, mut high) = (None, None);
         loop {
-            let share = |last| target.share(low, high.or(last)?);
+            let guess = |last, len| target.guess(low, high.or(last)?, len);
             match node {
                 Node::Leaf(items) => {
-                    let share = share(items.last().map(Item::key));
-                    let place = partition_near(items, share, |item| target.is_behind(item.key()));
+                    let guess = guess(items.last().map(Item::key), items.len());
+                    let place = partition_near(items, guess, |item| target.is_behind(item.key()));
                     return (place, items.get(place));
                 }
                 Node::Branch(children) => {
-                    let share = share(children.last().map(|child| &child.last));
-                    let turn = partition_near(children, share, |child| target.is_behind(&child.last));
+                    let guess = guess(children.last().map(|child| &child.last), children.len());
+                    let turn = partition_near(children, guess, |child| target.is_behind(&child.last));
                     let turn = turn.min(children.len() - 1);
                     visit(children, turn);
                     low = turn.checked_sub(1).map(|before| &children[before].last).or(low);
@@ -492,26 +492,30 @@ impl<L: Leaf> Child<L> {
 /// Items that are looked at one by one where the target should be.
 const STEPS_MAX: usize = 8;
 
-/// The first item that is not `below`. The search begins at this share of the items.
+/// The first item that is not `below`. The search begins at `guess`.
 #[inline]
-fn partition_near<T>(items: &[T], share: Option<f64>, below: impl Fn(&T) -> bool) -> usize {
-    let Some(share) = share else {
+fn partition_near<T>(items: &[T], guess: Option<usize>, below: impl Fn(&T) -> bool) -> usize {
+    let Some(guess) = guess else {
         return items.partition_point(below);
     };
-    let guess = ((share * items.len() as f64) as usize).min(items.len());
-    let (before, behind) = items.split_at(guess);
-    let up = behind.iter().take(STEPS_MAX).take_while(|item| below(item)).count();
-    if up == STEPS_MAX {
-        return guess + up + behind[up..].partition_point(below);
+    let guess = guess.min(items.len());
+    let mut place = guess;
+    while place < items.len() && below(&items[place]) {
+        place += 1;
+        if place - guess == STEPS_MAX {
+            return place + items[place..].partition_point(below);
+        }
     }
-    if up > 0 {
-        return guess + up;
+    if place > guess {
+        return place;
     }
-    let down = before.iter().rev().take(STEPS_MAX).take_while(|item| !below(item)).count();
-    match down {
-        STEPS_MAX => before[..guess - down].partition_point(below),
-        _ => guess - down,
+    while place > 0 && !below(&items[place - 1]) {
+        place -= 1;
+        if guess - place == STEPS_MAX {
+            return items[..place].partition_point(below);
+        }
     }
+    place
 }
 
 /// The next turn of a way, and those behind it.
@@ -637,10 +641,10 @@ mod tests {
         }
     }
 
-    /// A key that seems to be at this share of all others.
+    /// A key that seems to be at this place in each node.
     struct Near {
         key: u32,
-        share: Option<f64>,
+        guess: Option<usize>,
     }
 
     impl Target<u32> for Near {
@@ -648,8 +652,8 @@ mod tests {
             *key < self.key
         }
 
-        fn share(&self, _low: Option<&u32>, _high: &u32) -> Option<f64> {
-            self.share
+        fn guess(&self, _low: Option<&u32>, _high: &u32, _len: usize) -> Option<usize> {
+            self.guess
         }
     }
 
@@ -657,9 +661,9 @@ mod tests {
     fn a_place_is_found_wherever_the_search_begins() {
         let items: Vec<u32> = (0..50).collect();
         for key in 0..=50_u32 {
-            for share in [None, Some(f64::NAN), Some(f64::INFINITY), Some(-1.0), Some(0.0), Some(0.5), Some(1.0)] {
-                let place = partition_near(&items, share, |item| *item < key);
-                assert_eq!(place, key as usize, "from {share:?}");
+            for guess in (0..=51).map(Some).chain([None]) {
+                let place = partition_near(&items, guess, |item| *item < key);
+                assert_eq!(place, key as usize, "from {guess:?}");
             }
         }
     }
@@ -773,11 +777,11 @@ mod tests {
         }
 
         #[test]
-        fn seek_is_a_partition_point(mut items: Vec<u32>, key: u32, share in proptest::option::of(-0.5..2.0_f64)) {
+        fn seek_is_a_partition_point(mut items: Vec<u32>, key: u32, guess in proptest::option::of(0..6_usize)) {
             items.sort_unstable();
             let tree: Tree<Vec<u32>> = items.iter().copied().collect();
             let expected = items.partition_point(|item| *item < key);
-            let (rank, found) = tree.seek(Near { key, share });
+            let (rank, found) = tree.seek(Near { key, guess });
             prop_assert_eq!(rank, expected);
             prop_assert_eq!(found, items.get(expected));
             prop_assert_eq!(tree.find(|item: &u32| *item < key), found);
