@@ -66,6 +66,14 @@ pub(super) fn change_or_create<'s, T: Typed + Default, R>(
     update(store, key, elements, |slot, pace| Ok(change(expect_or_default(slot)?, pace)))
 }
 
+/// Number of elements that a change of up to `count` elements of `key` touches, or more if they are few anyhow.
+pub(super) fn touched(store: &Keyspace, key: &[u8], count: usize) -> usize {
+    match count {
+        0..=LOCKED_ELEMENTS_MAX => count,
+        _ => count.min(cardinality(store, key)),
+    }
+}
+
 /// Number of elements that a change of the whole value of `key` touches.
 pub(super) fn cardinality(store: &Keyspace, key: &[u8]) -> usize {
     store.peek(key, |entry| entry.map_or(0, |entry| entry.value().cardinality()))

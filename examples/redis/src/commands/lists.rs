@@ -121,7 +121,7 @@ pub(super) fn pop_one(context: &Context<'_>, key: &[u8], end: ListEnd) -> Result
 
 /// Removes up to `count` elements from `end`. Returns them in the order of the list.
 fn pop_many(context: &Context<'_>, key: &[u8], count: usize, end: ListEnd) -> Result<Option<List>> {
-    let elements = count.min(large::cardinality(context.store, key));
+    let elements = large::touched(context.store, key, count);
     let mut digits = itoa::Buffer::new();
     let sent: [&[u8]; 3] = [pop_name(end), key, digits.format(count).as_bytes()];
     large::change(context.store.telling(&Sent::of(&sent)), key, elements, |list: &mut List, _| {

@@ -121,7 +121,7 @@ fn spop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
         }
         [count] => {
             let count = pop_count(count)?;
-            let elements = count.min(large::cardinality(context.store, args[1]));
+            let elements = large::touched(context.store, args[1], count);
             let popped = large::change(context.store.telling(&told), args[1], elements, |set: &mut Set, pace| {
                 let popped = pop_random(set, count, pace);
                 if told.is_recorded() {

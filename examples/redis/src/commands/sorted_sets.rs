@@ -17,7 +17,7 @@ use crate::effects::Sent;
 use crate::error::CommandError;
 use crate::keyspace_events::{Class, Rule};
 use crate::parse::{Result, float, is};
-use crate::typed::{change_or_create, read, snapshot};
+use crate::typed::{change, change_or_create, read, snapshot};
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[Row] = &[
@@ -122,10 +122,12 @@ pub(super) fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEnc
             let (mut added, mut changed, mut last) = (0, 0, None);
             for (member, score) in members.clone().zip(&scores) {
                 pace.step();
-                let old = set.score(member);
-                last = addition.score(old, *score);
+                let old = set.set(member, |old| {
+                    last = addition.score(old, *score);
+                    last
+                });
+                let old = old.map_err(|_| not_a_number())?;
                 let Some(score) = last else { continue };
-                set.insert(member, score).map_err(|_| not_a_number())?;
                 added += i64::from(old.is_none());
                 changed += i64::from(old.is_some_and(|old| old != score));
             }
@@ -146,10 +148,13 @@ pub(super) fn zadd(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEnc
 fn zincrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let increment = float(args[2])?;
     let score = change_or_create(context.store.telling(&context.sent(args)), args[1], |set: &mut SortedSet| {
-        // A new member keeps the sign of zero.
-        let old = set.score(args[3]);
-        let score = old.map_or(increment, |old| old + increment);
-        set.insert(args[3], score).map_err(|_| not_a_number())?;
+        let mut score = increment;
+        let sum = |old: Option<f64>| {
+            // A new member keeps the sign of zero.
+            score = old.map_or(increment, |old| old + increment);
+            Some(score)
+        };
+        set.set(args[3], sum).map_err(|_| not_a_number())?;
         Ok(score)
     })?;
     out.double(score?);
@@ -249,7 +254,7 @@ pub(super) fn pop_many(
     count: usize,
     from: From,
 ) -> Result<Option<Vec<ScoredMember>>> {
-    let elements = count.min(large::cardinality(context.store, key));
+    let elements = large::touched(context.store, key, count);
     let mut digits = itoa::Buffer::new();
     let name: &[u8] = match from {
         From::Lowest => b"ZPOPMIN",
@@ -280,18 +285,34 @@ fn pop(context: &Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>, from: 
         [count] => Some(pop_count(count)?),
         _ => return Err(CommandError::Syntax),
     };
-    let popped = pop_many(context, args[1], count.unwrap_or(1), from)?.unwrap_or_default();
-    match (count, popped.first()) {
-        // Without a count, RESP3 has no nested array either.
-        (None, Some(scored)) => {
-            out.array(2);
-            walk::element(out, &scored.member);
-            out.double(scored.score);
+    let Some(count) = count else {
+        match pop_one(context, args[1], from)? {
+            // Without a count, RESP3 has no nested array either.
+            Some(scored) => {
+                out.array(2);
+                walk::element(out, &scored.member);
+                out.double(scored.score);
+            }
+            None => out.array(0),
         }
-        _ => walk::scored(out, popped.iter().map(ScoredMember::scored), Pairing::Paired),
-    }
+        return Ok(());
+    };
+    let popped = pop_many(context, args[1], count, from)?.unwrap_or_default();
+    walk::scored(out, popped.iter().map(ScoredMember::scored), Pairing::Paired);
     Pace::new().drop_all(popped);
     Ok(())
+}
+
+/// Removes the member at one end.
+fn pop_one(context: &Context<'_>, key: &[u8], from: From) -> Result<Option<ScoredMember>> {
+    let popped = change(context.store, key, |set: &mut SortedSet| {
+        let rank = match from {
+            From::Lowest => 0,
+            From::Highest => set.len().checked_sub(1)?,
+        };
+        set.remove_at(rank)
+    })?;
+    Ok(popped.flatten())
 }
 
 fn zmpop(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
