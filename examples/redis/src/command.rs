@@ -63,20 +63,23 @@ pub struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// The context of a command that a client sent.
+    #[inline]
     #[must_use]
     pub fn new(server: &'a ServerState, client: &'a ClientInfo, stats: &'a WorkerStats) -> Self {
         Self { may_block: true, ..Self::of_waiting(server, client, stats) }
     }
 
     /// The context of a command whose client has waited.
+    #[inline]
     #[must_use]
     pub fn of_waiting(server: &'a ServerState, client: &'a ClientInfo, stats: &'a WorkerStats) -> Self {
         let (databases, database) = (&*server.databases, client.database());
+        let store = databases.get(database);
         Self {
-            store: databases.get(database),
+            store,
             databases,
             database,
-            now: databases.get(database).now(),
+            now: store.now(),
             server,
             client,
             stats,

@@ -115,6 +115,9 @@ pub fn classifier(sources: &Sources) -> RespClassifier {
         let sources = sources.clone();
         let small = type_of(small);
         classifier.refine(name, move |frame, head| {
+            if is_few(Work::of(head.command()), span) && !sources.tracking.is_any() {
+                return small;
+            }
             let judge = sources.judge(0);
             if let Some(kind) = judge.kind_of_script(frame, head) {
                 return match kind {
@@ -254,6 +257,21 @@ impl OtherDatabases {
     }
 }
 
+/// Whether a command touches few elements, by its name and by what the rules found.
+fn is_few(work: Work, span: Span) -> bool {
+    match work {
+        Work::Constant | Work::Administration => true,
+        Work::Arguments
+        | Work::Count
+        | Work::Span
+        | Work::SpanOrLimit
+        | Work::Limit
+        | Work::Pop(_)
+        | Work::Unbounded => span == Span::Few,
+        _ => false,
+    }
+}
+
 /// The position of the first key, the number of keys, and the distance from one to the next.
 fn positions(spec: &CommandSpec, head: &RespHead) -> Option<(usize, usize, usize)> {
     let KeyPositions { first, last, step } = spec.keys;
@@ -308,17 +326,8 @@ impl Judge<'_> {
     fn elements(&self, frame: &[u8], head: &RespHead, span: Span) -> usize {
         let work = Work::of(head.command());
         match (work, span) {
-            (Work::Constant | Work::Administration, _)
-            | (
-                Work::Arguments
-                | Work::Count
-                | Work::Span
-                | Work::SpanOrLimit
-                | Work::Limit
-                | Work::Pop(_)
-                | Work::Unbounded,
-                Span::Few,
-            ) => 0,
+            (Work::Constant | Work::Administration, _) => 0,
+            _ if is_few(work, span) => 0,
             (Work::Script | Work::Unbounded, _) => usize::MAX,
             _ if has_quotes(frame) => usize::MAX,
             (Work::Arguments, _) => head.arg_count() - 1,
