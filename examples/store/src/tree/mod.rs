@@ -373,13 +373,15 @@ impl<L: Leaf> Node<L> {
                 let (turn, turns) = next_turn(turns);
                 let child = &mut children[turn];
                 let split = Arc::make_mut(&mut child.node).insert(turns, way, item);
-                if split.is_none() && !way.is_end {
-                    // It has come before another one.
+                let Some(right) = split else {
                     child.len += 1;
+                    if way.is_end {
+                        child.note_last();
+                    }
                     return None;
-                }
+                };
                 child.refresh();
-                let right = Child::new(split?);
+                let right = Child::new(right);
                 if children.len() < BRANCH_CHILDREN_MAX {
                     children.insert(turn + 1, right);
                     return None;
@@ -412,7 +414,7 @@ impl<L: Leaf> Node<L> {
                 if child.len == 0 {
                     children.remove(turn);
                 } else if was_last {
-                    child.refresh();
+                    child.note_last();
                 }
                 merge_if_small(children, turn);
                 merge_if_small(children, turn.wrapping_sub(1));
@@ -449,6 +451,23 @@ impl<L: Leaf> Node<L> {
         }
     }
 
+    /// Number of items.
+    fn len(&self) -> usize {
+        match self {
+            Self::Leaf(leaf) => leaf.len(),
+            Self::Branch(children) => total(children),
+        }
+    }
+
+    /// The key of the last item of a node below the root, which is never empty.
+    fn last_key(&self) -> &L::Key {
+        let last = match self {
+            Self::Leaf(leaf) => leaf.last_key(),
+            Self::Branch(children) => children.last().map(|child| &child.last),
+        };
+        last.expect("a node below the root is never empty")
+    }
+
     fn can_absorb(&self, right: &Self) -> bool {
         match (self, right) {
             (Self::Leaf(left), Self::Leaf(right)) => left.can_absorb(right),
@@ -468,24 +487,19 @@ impl<L: Leaf> Node<L> {
 
 impl<L: Leaf> Child<L> {
     fn new(node: Arc<Node<L>>) -> Self {
-        let (len, last) = Self::summary(&node);
-        let last = last.clone();
+        let (len, last) = (node.len(), node.last_key().clone());
         Self { node, len, last }
     }
 
-    /// Updates the summary from the node.
+    /// Updates all that is known of the node.
     fn refresh(&mut self) {
-        let (len, last) = Self::summary(&self.node);
-        self.len = len;
-        self.last.clone_from(last);
+        self.len = self.node.len();
+        self.note_last();
     }
 
-    fn summary(node: &Node<L>) -> (usize, &L::Key) {
-        const OCCUPIED: &str = "a node below the root is never empty";
-        match node {
-            Node::Leaf(leaf) => (leaf.len(), leaf.last_key().expect(OCCUPIED)),
-            Node::Branch(children) => (total(children), &children.last().expect(OCCUPIED).last),
-        }
+    /// The node has another last item.
+    fn note_last(&mut self) {
+        self.last.clone_from(self.node.last_key());
     }
 }
 
@@ -702,7 +716,7 @@ mod tests {
                 let below: Vec<_> = children.iter().map(|child| check_node(&child.node, false)).collect();
                 for (child, (len, height)) in children.iter().zip(&below) {
                     assert_eq!((child.len, *height), (*len, below[0].1));
-                    assert_eq!(child.last, *Child::summary(&child.node).1);
+                    assert_eq!(child.last, *child.node.last_key());
                 }
                 (below.iter().map(|(len, _)| len).sum(), below[0].1 + 1)
             }
