@@ -656,10 +656,10 @@ mod tests {
                 "-ERR CONFIG SET failed (possibly related to argument 'set-max-intset-entries') - \
                  argument must be between 0 and 9223372036854775807 inclusive",
             ),
-            ("CONFIG SET appendonly no", "+OK"),
+            ("CONFIG SET daemonize no", "+OK"),
             (
-                "CONFIG SET appendonly yes",
-                "-ERR CONFIG SET failed (possibly related to argument 'appendonly') - can't set \
+                "CONFIG SET daemonize yes",
+                "-ERR CONFIG SET failed (possibly related to argument 'daemonize') - can't set \
                  immutable config",
             ),
             (
