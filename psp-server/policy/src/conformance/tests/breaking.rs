@@ -167,6 +167,11 @@ pub(super) fn puts_off_blocked(view: &View, mut action: Action) -> Option<Action
     Some(action)
 }
 
+/// c-FCFS, to which a fault is yet to come.
+fn keeps_all() -> Policy {
+    faulty(Policy::c_fcfs(), KeepsAll)
+}
+
 /// A fault, a policy that has it, and what it promises.
 pub(super) type Row = (&'static str, Policy, Promises);
 
@@ -179,7 +184,7 @@ fn fcfs(fault: &'static str, change: Change) -> Row {
 pub(super) fn good() -> Vec<(Policy, Promises)> {
     vec![
         (Policy::c_fcfs(), central()),
-        (faulty(Policy::c_fcfs(), KeepsAll), central()),
+        (keeps_all(), central()),
         (Policy::edf(), by_length(Order::Deadline)),
         (Policy::sjf(), by_length(Order::ShortestGroup)),
         (Policy::static_partition(), static_partition()),
@@ -197,7 +202,6 @@ pub(super) fn good() -> Vec<(Policy, Promises)> {
 
 /// The policies that break a promise, each this one alone.
 pub(super) fn breaking(promise: Promise) -> Vec<Row> {
-    let keeps_all = || faulty(Policy::c_fcfs(), KeepsAll);
     match promise {
         Promise::NothingLost => vec![(
             "begins nothing when all workers idle",
@@ -207,207 +211,28 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
             ),
             Promises { idling: Idling::Freely, ..central() },
         )],
-        Promise::NothingTwice => vec![
-            fcfs("runs what runs", Adds(|view| view.find(runs).map(run))),
-            fcfs("runs what is blocked", Adds(|view| view.find(is_blocked).map(run))),
-            fcfs(
-                "runs a request of another type",
-                Acts(|_, mut action| {
-                    if let Action::Run { request_type, .. } = &mut action {
-                        *request_type = NO_TYPE;
-                    }
-                    Some(action)
-                }),
-            ),
-            fcfs(
-                "refuses a request of another type",
-                Acts(|_, mut action| {
-                    if let Action::Reject { request_type, .. } = &mut action {
-                        *request_type = NO_TYPE;
-                    }
-                    Some(action)
-                }),
-            ),
-        ],
-        Promise::OneRequestPerWorker => vec![fcfs(
-            "gives all to a busy worker",
-            Acts(|view, mut action| {
-                if let Action::Run { worker, .. } = &mut action
-                    && let Some(busy) = view.turns().next()
-                {
-                    *worker = busy.worker;
-                }
-                Some(action)
-            }),
-        )],
-        Promise::RefusedOnlyWhenFull => vec![
-            fcfs("refuses silently", Acts(|_, action| (!refuses(&action)).then_some(action))),
-            fcfs(
-                "refuses what it accepted",
-                Acts(|_, action| match action {
-                    Action::Run { request, request_type, .. } => Some(Action::Reject { request, request_type }),
-                    other => Some(other),
-                }),
-            ),
-        ],
-        Promise::HomeWorker => vec![fcfs(
-            "resumes anywhere",
-            Acts(|view, mut action| {
-                if let Action::Run { worker, request, .. } = &mut action
-                    && view.resumes_at_home(*request)
-                    && let Some(other) = view.idle().find(|idle| idle != worker)
-                {
-                    *worker = other;
-                }
-                Some(action)
-            }),
-        )],
+        Promise::NothingTwice => nothing_twice(),
+        Promise::OneRequestPerWorker => one_request_per_worker(),
+        Promise::RefusedOnlyWhenFull => refused_only_when_full(),
+        Promise::HomeWorker => home_worker(),
         Promise::PresentWorkers => vec![fcfs(
             "does not hear of workers that go",
             Hears(|view, event| !matches!(event, Event::Workers { present } if *present < view.present)),
         )],
-        Promise::Contexts => vec![
-            fcfs(
-                "begins more than a worker can hold",
-                Setup(|setup| match setup.contexts.migrates {
-                    true => setup,
-                    false => setup.contexts(Contexts::at_home(usize::MAX)),
-                }),
-            ),
-            (
-                "preempts where no other request can begin",
-                faulty(keeps_all(), Adds(|view| view.preempts(|turn| !turn.preempted && turn.yields))),
-                Promises { preempts: Preempts::Freely, ..central() },
-            ),
-        ],
-        Promise::PreemptsWhatCanStop => vec![
-            fcfs(
-                "preempts where nothing can be preempted",
-                Adds(|view| {
-                    let turn = view.turns().next().filter(|_| !view.preemptive)?;
-                    Some(preempt(turn.worker))
-                }),
-            ),
-            fcfs("preempts what never yields", Adds(|view| view.preempts(|turn| !turn.yields))),
-            fcfs(
-                "preempts an idle worker",
-                Adds(|view| {
-                    let is_idle = view.preemptive && view.find(runs).is_none();
-                    is_idle.then_some(preempt(WorkerId(0)))
-                }),
-            ),
-        ],
+        Promise::Contexts => contexts(),
+        Promise::PreemptsWhatCanStop => preempts_what_can_stop(),
         Promise::PreemptsOnce => {
             vec![("asks again", faulty(sq(), Adds(|view| view.preempts(|turn| turn.preempted))), turns())]
         }
-        Promise::PreemptsAfterQuantum => vec![(
-            "asks a nanosecond early",
-            faulty(
-                sq(),
-                Acts(|_, mut action| {
-                    if let Action::Preempt { quantum_ns, .. } = &mut action {
-                        *quantum_ns += 1;
-                    }
-                    Some(action)
-                }),
-            ),
-            turns(),
-        )],
+        Promise::PreemptsAfterQuantum => preempts_after_quantum(),
         Promise::Deadline => vec![
             fcfs("wants a tick when it has just been polled", Waits(|view| Some(view.now_ns))),
             fcfs("has a deadline for ever", Waits(|_| Some(u64::MAX))),
         ],
-        Promise::Runs => vec![
-            fcfs("splits a run of one type", Shares(|_, _, _| false)),
-            fcfs(
-                "is not symmetric",
-                Shares(|view, first, next| first == next || (first < next && view.knows(next))),
-            ),
-            fcfs(
-                "mixes registered types with others",
-                Shares(|view, first, next| first == next || view.knows(first) != view.knows(next)),
-            ),
-            fcfs("groups what is never grouped", Says(|_, status| TypeStatus { group: Some(0), ..status })),
-        ],
-        Promise::Order => vec![
-            ("edf", Policy::edf(), by_length(Order::Arrival)),
-            ("edf in a type", Policy::edf(), by_length(Order::ArrivalInType)),
-            ("edf in a type at a worker", Policy::edf(), by_length(Order::ArrivalInTypeAtWorker)),
-            ("sjf in a half", Policy::sjf(), by_length(Order::ArrivalInHalf)),
-            ("sjf in a partition", Policy::sjf(), by_length(Order::ArrivalInPartition)),
-            ("c-fcfs", Policy::c_fcfs(), Promises { order: Order::Deadline, ..central() }),
-            ("cscq", Policy::cscq(), Promises { order: Order::ShortestGroup, ..cscq() }),
-            ("darc-distributed", workers(), Promises { order: Order::ArrivalAtWorker, ..own_queues() }),
-            (
-                "puts what was blocked behind what came later",
-                faulty(keeps_all(), Acts(puts_off_blocked)),
-                Promises::default(),
-            ),
-        ],
-        Promise::AllowedWorkers => vec![
-            (
-                "sjf",
-                Policy::sjf(),
-                Promises {
-                    workers: AllowedWorkers::AllButReserved { reserved: 1 },
-                    ..by_length(Order::ShortestGroup)
-                },
-            ),
-            (
-                "has a larger partition than it says",
-                faulty(
-                    Policy::static_partition(),
-                    Says(|_, status| TypeStatus { workers_reserved: status.workers_reserved.min(1), ..status }),
-                ),
-                Promises { relieves: false, ..static_partition() },
-            ),
-            (
-                "runs more long requests than it says",
-                faulty(
-                    Policy::cscq(),
-                    Says(|_, status| TypeStatus { workers_reserved: status.workers_reserved + 1, ..status }),
-                ),
-                Promises { telemetry: false, ..cscq() },
-            ),
-            (
-                "has more workers reserved than it says",
-                faulty(
-                    without_stealing(),
-                    Says(|_, status| match status.worker_first {
-                        Some(WorkerId(first)) if status.workers_reserved > 1 => TypeStatus {
-                            worker_first: Some(WorkerId(first + 1)),
-                            workers_reserved: status.workers_reserved - 1,
-                            ..status
-                        },
-                        _ => status,
-                    }),
-                ),
-                Promises { relieves: false, ..reserving(without_stealing()) },
-            ),
-            (
-                "relieves on the driver's own thread",
-                faulty(Policy::darc(), Setup(|setup| setup.inline(false))),
-                Promises { own_thread_spared: false, own_thread_first: false, ..darc() },
-            ),
-        ],
-        Promise::WorkConserving => vec![
-            fcfs(
-                "begins nothing while anything runs",
-                Acts(|view, action| {
-                    let starts = view.find(runs).is_none();
-                    (refuses(&action) || starts).then_some(action)
-                }),
-            ),
-            ("d-fcfs", Policy::d_fcfs(), at_workers(0)),
-            (
-                "static-partition",
-                Policy::static_partition(),
-                Promises {
-                    idling: Idling::UnlessLent(AllowedWorkers::All),
-                    ..static_partition()
-                },
-            ),
-        ],
+        Promise::Runs => runs_of_types(),
+        Promise::Order => order(),
+        Promise::AllowedWorkers => allowed_workers(),
+        Promise::WorkConserving => work_conserving(),
         Promise::Stays => vec![("c-fcfs", Policy::c_fcfs(), Promises { stays: true, ..central() })],
         Promise::OwnThreadFirst => vec![fcfs("does not know of the own thread", Setup(|setup| setup.inline(false)))],
         Promise::OwnThreadSpared => vec![(
@@ -415,32 +240,8 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
             faulty(Policy::darc(), Setup(|setup| setup.inline(false).stuck(None))),
             Promises { own_thread_first: false, relieves: false, ..darc() },
         )],
-        Promise::Relieved => [
-            (Policy::darc(), darc()),
-            (Policy::static_partition(), static_partition()),
-            (Policy::cscq(), cscq()),
-        ]
-        .into_iter()
-        .map(|(good, promises)| {
-            let patient = faulty(good, Setup(|setup| setup.stuck(None)));
-            ("takes nothing for stuck", patient, promises)
-        })
-        .collect(),
-        Promise::PreemptsForOthers => {
-            let adds = |fault, added: fn(&View) -> Option<Action>, preempts| {
-                let promises = Promises { preempts, ..central() };
-                (fault, faulty(keeps_all(), Adds(added)), promises)
-            };
-            let preempts = |fault, preempts| adds(fault, preempts_all, preempts);
-            let aged_ns = u64::MAX;
-            vec![
-                preempts("preempts", Preempts::Never),
-                adds("preempts one too many", preempts_one_too_many, Preempts::OneForEachWaiting),
-                preempts("preempts for none", Preempts::ForOthers),
-                preempts("preempts without a quantum", Preempts::AfterQuantum),
-                preempts("preempts for equals", Preempts::ForShorterOrAged { aged_ns }),
-            ]
-        }
+        Promise::Relieved => relieved(),
+        Promise::PreemptsForOthers => preempts_for_others(),
         Promise::Quantum => vec![
             ("does not preempt", faulty(sq(), Acts(never_preempts)), turns()),
             (
@@ -450,34 +251,291 @@ pub(super) fn breaking(promise: Promise) -> Vec<Row> {
             ),
         ],
         Promise::HandOff => vec![("c-fcfs", Policy::c_fcfs(), Promises { hand_offs: &[HandOff::Own], ..central() })],
-        Promise::Telemetry => vec![
-            fcfs("says nothing", Says(|_, _| TypeStatus::default())),
-            fcfs(
-                "counts a request more",
-                Says(|_, status| TypeStatus { queued: status.queued + 1, ..status }),
+        Promise::Telemetry => telemetry(),
+    }
+}
+
+fn nothing_twice() -> Vec<Row> {
+    vec![
+        fcfs("runs what runs", Adds(|view| view.find(runs).map(run))),
+        fcfs("runs what is blocked", Adds(|view| view.find(is_blocked).map(run))),
+        fcfs(
+            "runs a request of another type",
+            Acts(|_, mut action| {
+                if let Action::Run { request_type, .. } = &mut action {
+                    *request_type = NO_TYPE;
+                }
+                Some(action)
+            }),
+        ),
+        fcfs(
+            "refuses a request of another type",
+            Acts(|_, mut action| {
+                if let Action::Reject { request_type, .. } = &mut action {
+                    *request_type = NO_TYPE;
+                }
+                Some(action)
+            }),
+        ),
+    ]
+}
+
+fn one_request_per_worker() -> Vec<Row> {
+    vec![fcfs(
+        "gives all to a busy worker",
+        Acts(|view, mut action| {
+            if let Action::Run { worker, .. } = &mut action
+                && let Some(busy) = view.turns().next()
+            {
+                *worker = busy.worker;
+            }
+            Some(action)
+        }),
+    )]
+}
+
+fn refused_only_when_full() -> Vec<Row> {
+    vec![
+        fcfs("refuses silently", Acts(|_, action| (!refuses(&action)).then_some(action))),
+        fcfs(
+            "refuses what it accepted",
+            Acts(|_, action| match action {
+                Action::Run { request, request_type, .. } => Some(Action::Reject { request, request_type }),
+                other => Some(other),
+            }),
+        ),
+    ]
+}
+
+fn home_worker() -> Vec<Row> {
+    vec![fcfs(
+        "resumes anywhere",
+        Acts(|view, mut action| {
+            if let Action::Run { worker, request, .. } = &mut action
+                && view.resumes_at_home(*request)
+                && let Some(other) = view.idle().find(|idle| idle != worker)
+            {
+                *worker = other;
+            }
+            Some(action)
+        }),
+    )]
+}
+
+fn contexts() -> Vec<Row> {
+    vec![
+        fcfs(
+            "begins more than a worker can hold",
+            Setup(|setup| match setup.contexts.migrates {
+                true => setup,
+                false => setup.contexts(Contexts::at_home(usize::MAX)),
+            }),
+        ),
+        (
+            "preempts where no other request can begin",
+            faulty(keeps_all(), Adds(|view| view.preempts(|turn| !turn.preempted && turn.yields))),
+            Promises { preempts: Preempts::Freely, ..central() },
+        ),
+    ]
+}
+
+fn preempts_what_can_stop() -> Vec<Row> {
+    vec![
+        fcfs(
+            "preempts where nothing can be preempted",
+            Adds(|view| {
+                let turn = view.turns().next().filter(|_| !view.preemptive)?;
+                Some(preempt(turn.worker))
+            }),
+        ),
+        fcfs("preempts what never yields", Adds(|view| view.preempts(|turn| !turn.yields))),
+        fcfs(
+            "preempts an idle worker",
+            Adds(|view| {
+                let is_idle = view.preemptive && view.find(runs).is_none();
+                is_idle.then_some(preempt(WorkerId(0)))
+            }),
+        ),
+    ]
+}
+
+fn preempts_after_quantum() -> Vec<Row> {
+    vec![(
+        "asks a nanosecond early",
+        faulty(
+            sq(),
+            Acts(|_, mut action| {
+                if let Action::Preempt { quantum_ns, .. } = &mut action {
+                    *quantum_ns += 1;
+                }
+                Some(action)
+            }),
+        ),
+        turns(),
+    )]
+}
+
+fn runs_of_types() -> Vec<Row> {
+    vec![
+        fcfs("splits a run of one type", Shares(|_, _, _| false)),
+        fcfs(
+            "is not symmetric",
+            Shares(|view, first, next| first == next || (first < next && view.knows(next))),
+        ),
+        fcfs(
+            "mixes registered types with others",
+            Shares(|view, first, next| first == next || view.knows(first) != view.knows(next)),
+        ),
+        fcfs("groups what is never grouped", Says(|_, status| TypeStatus { group: Some(0), ..status })),
+    ]
+}
+
+fn order() -> Vec<Row> {
+    vec![
+        ("edf", Policy::edf(), by_length(Order::Arrival)),
+        ("edf in a type", Policy::edf(), by_length(Order::ArrivalInType)),
+        ("edf in a type at a worker", Policy::edf(), by_length(Order::ArrivalInTypeAtWorker)),
+        ("sjf in a half", Policy::sjf(), by_length(Order::ArrivalInHalf)),
+        ("sjf in a partition", Policy::sjf(), by_length(Order::ArrivalInPartition)),
+        ("c-fcfs", Policy::c_fcfs(), Promises { order: Order::Deadline, ..central() }),
+        ("cscq", Policy::cscq(), Promises { order: Order::ShortestGroup, ..cscq() }),
+        ("darc-distributed", workers(), Promises { order: Order::ArrivalAtWorker, ..own_queues() }),
+        (
+            "puts what was blocked behind what came later",
+            faulty(keeps_all(), Acts(puts_off_blocked)),
+            Promises::default(),
+        ),
+    ]
+}
+
+fn allowed_workers() -> Vec<Row> {
+    vec![
+        (
+            "sjf",
+            Policy::sjf(),
+            Promises {
+                workers: AllowedWorkers::AllButReserved { reserved: 1 },
+                ..by_length(Order::ShortestGroup)
+            },
+        ),
+        (
+            "has a larger partition than it says",
+            faulty(
+                Policy::static_partition(),
+                Says(|_, status| TypeStatus { workers_reserved: status.workers_reserved.min(1), ..status }),
             ),
-            fcfs(
-                "counts a refusal more",
-                Says(|_, status| TypeStatus { rejections: status.rejections + 1, ..status }),
+            Promises { relieves: false, ..static_partition() },
+        ),
+        (
+            "runs more long requests than it says",
+            faulty(
+                Policy::cscq(),
+                Says(|_, status| TypeStatus { workers_reserved: status.workers_reserved + 1, ..status }),
             ),
-            fcfs(
-                "reserves an absent worker",
-                Says(|view, status| TypeStatus {
-                    worker_first: view.present.try_into().ok().map(WorkerId),
-                    workers_reserved: 1,
-                    ..status
+            Promises { telemetry: false, ..cscq() },
+        ),
+        (
+            "has more workers reserved than it says",
+            faulty(
+                without_stealing(),
+                Says(|_, status| match status.worker_first {
+                    Some(WorkerId(first)) if status.workers_reserved > 1 => TypeStatus {
+                        worker_first: Some(WorkerId(first + 1)),
+                        workers_reserved: status.workers_reserved - 1,
+                        ..status
+                    },
+                    _ => status,
                 }),
             ),
-            fcfs(
-                "has no finite mean",
-                Says(|_, status| TypeStatus { service_ns_mean: f64::INFINITY, ..status }),
-            ),
-            fcfs("has a mean below zero", Says(|_, status| TypeStatus { service_ns_mean: -1.0, ..status })),
-            fcfs("has a share of more than all", Says(|_, status| TypeStatus { share: 1.5, ..status })),
-            fcfs(
-                "forgets the refusals of the policy before",
-                TakesOver(|backlog| backlog.rejections.fill(0)),
-            ),
-        ],
-    }
+            Promises { relieves: false, ..reserving(without_stealing()) },
+        ),
+        (
+            "relieves on the driver's own thread",
+            faulty(Policy::darc(), Setup(|setup| setup.inline(false))),
+            Promises { own_thread_spared: false, own_thread_first: false, ..darc() },
+        ),
+    ]
+}
+
+fn work_conserving() -> Vec<Row> {
+    vec![
+        fcfs(
+            "begins nothing while anything runs",
+            Acts(|view, action| {
+                let starts = view.find(runs).is_none();
+                (refuses(&action) || starts).then_some(action)
+            }),
+        ),
+        ("d-fcfs", Policy::d_fcfs(), at_workers(0)),
+        (
+            "static-partition",
+            Policy::static_partition(),
+            Promises {
+                idling: Idling::UnlessLent(AllowedWorkers::All),
+                ..static_partition()
+            },
+        ),
+    ]
+}
+
+fn relieved() -> Vec<Row> {
+    [
+        (Policy::darc(), darc()),
+        (Policy::static_partition(), static_partition()),
+        (Policy::cscq(), cscq()),
+    ]
+    .into_iter()
+    .map(|(good, promises)| {
+        let patient = faulty(good, Setup(|setup| setup.stuck(None)));
+        ("takes nothing for stuck", patient, promises)
+    })
+    .collect()
+}
+
+fn preempts_for_others() -> Vec<Row> {
+    let adds = |fault, added: fn(&View) -> Option<Action>, preempts| {
+        let promises = Promises { preempts, ..central() };
+        (fault, faulty(keeps_all(), Adds(added)), promises)
+    };
+    let preempts = |fault, preempts| adds(fault, preempts_all, preempts);
+    let aged_ns = u64::MAX;
+    vec![
+        preempts("preempts", Preempts::Never),
+        adds("preempts one too many", preempts_one_too_many, Preempts::OneForEachWaiting),
+        preempts("preempts for none", Preempts::ForOthers),
+        preempts("preempts without a quantum", Preempts::AfterQuantum),
+        preempts("preempts for equals", Preempts::ForShorterOrAged { aged_ns }),
+    ]
+}
+
+fn telemetry() -> Vec<Row> {
+    vec![
+        fcfs("says nothing", Says(|_, _| TypeStatus::default())),
+        fcfs(
+            "counts a request more",
+            Says(|_, status| TypeStatus { queued: status.queued + 1, ..status }),
+        ),
+        fcfs(
+            "counts a refusal more",
+            Says(|_, status| TypeStatus { rejections: status.rejections + 1, ..status }),
+        ),
+        fcfs(
+            "reserves an absent worker",
+            Says(|view, status| TypeStatus {
+                worker_first: view.present.try_into().ok().map(WorkerId),
+                workers_reserved: 1,
+                ..status
+            }),
+        ),
+        fcfs(
+            "has no finite mean",
+            Says(|_, status| TypeStatus { service_ns_mean: f64::INFINITY, ..status }),
+        ),
+        fcfs("has a mean below zero", Says(|_, status| TypeStatus { service_ns_mean: -1.0, ..status })),
+        fcfs("has a share of more than all", Says(|_, status| TypeStatus { share: 1.5, ..status })),
+        fcfs(
+            "forgets the refusals of the policy before",
+            TakesOver(|backlog| backlog.rejections.fill(0)),
+        ),
+    ]
 }
