@@ -309,17 +309,10 @@ const fn completed(worker: u32, samples: &[Sample]) -> Event<'_> {
 /// What a part of a policy is built for, without preemption, where requests migrate.
 pub(crate) const fn setup(workers: usize, types: &TypeTable) -> SchedulerSetup<'_> {
     SchedulerSetup {
-        workers,
-        present: workers,
-        types,
         queue_capacity: QUEUE_CAPACITY,
-        inline: false,
-        preemption: None,
         contexts: Contexts::migrating(),
-        stuck: None,
-        flows: None,
-        history: History::new(&[], 0),
         seed: 0,
+        ..SchedulerSetup::new(workers, types)
     }
 }
 

@@ -370,25 +370,12 @@ pub(crate) fn blend(before: f64, now: f64, weight: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rehearsal::setup;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
-    use crate::setup::{Contexts, History};
 
     fn profile_of(specs: Vec<TypeSpec>, settings: &Darc) -> Profile {
         let types: TypeTable = specs.into_iter().collect();
-        let setup = SchedulerSetup {
-            inline: false,
-            workers: 2,
-            present: 2,
-            types: &types,
-            queue_capacity: 1,
-            preemption: None,
-            contexts: Contexts::migrating(),
-            stuck: None,
-            flows: None,
-            history: History::default(),
-            seed: 0,
-        };
-        Profile::new(&setup, settings)
+        Profile::new(&setup(2, &types), settings)
     }
 
     fn record(profile: &mut Profile, slot: usize, count: u32, service_ns: u64) {

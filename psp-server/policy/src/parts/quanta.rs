@@ -239,25 +239,13 @@ mod tests {
     use crate::preempt::PreemptPolicy;
     use crate::rehearsal::setup;
     use crate::request_type::{RequestType, TypeSpec, TypeTable};
-    use crate::setup::{Contexts, History, Preemption};
+    use crate::setup::{Contexts, Preemption};
 
     const QUANTUM_NS: u64 = 10;
 
     fn quanta(workers: usize, preemption: Option<Preemption>) -> Quanta {
-        let setup = SchedulerSetup {
-            workers,
-            present: workers,
-            types: &TypeTable::new(),
-            queue_capacity: 1,
-            inline: false,
-            preemption,
-            contexts: Contexts::migrating(),
-            stuck: None,
-            flows: None,
-            history: History::default(),
-            seed: 0,
-        };
-        Quanta::new(&setup, QUANTUM_NS)
+        let types = TypeTable::new();
+        Quanta::new(&setup(workers, &types).preemption(preemption), QUANTUM_NS)
     }
 
     /// So many requests that any worker may take up.
