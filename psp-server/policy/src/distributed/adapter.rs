@@ -575,6 +575,18 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Distributed<W, F> {
         self.arm(now_ns, worker, slot, congested);
     }
 
+    /// The board tells of what runs when these workers take over.
+    fn show_turns(&self) {
+        for (worker, turn) in self.running.turns() {
+            let slot = self.queues.slot(turn.waiting.request_type);
+            let long = self.knowledge.is_long(slot);
+            let line = self.board.line(worker);
+            let ran_ns = turn.waiting.served_ns;
+            line.begin(turn.started_ns, ran_ns, Runs { slot, long });
+            line.set_served(ran_ns);
+        }
+    }
+
     /// What runs on `worker` gets its quantum.
     fn arm(&mut self, now_ns: u64, worker: WorkerId, slot: usize, congested: bool) {
         let quantum = self.decide(worker, congested, |object, look| object.quantum(look, slot));
@@ -685,14 +697,7 @@ impl<W: WorkerPolicy<Plain>, F: Feedback<Plain>> Handover for Distributed<W, F> 
         let mut resumed = 0;
         self.running.fill(&backlog);
         self.idle.take_running(&self.running);
-        for (worker, turn) in self.running.turns() {
-            let slot = self.queues.slot(turn.waiting.request_type);
-            let long = self.knowledge.is_long(slot);
-            let line = self.board.line(worker);
-            let ran_ns = turn.waiting.served_ns;
-            line.begin(turn.started_ns, ran_ns, Runs { slot, long });
-            line.set_served(turn.waiting.served_ns);
-        }
+        self.show_turns();
         let Self {
             queues,
             objects,

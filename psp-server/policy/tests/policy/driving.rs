@@ -423,6 +423,96 @@ const fn preempted(worker: WorkerId) -> Action {
     Action::Preempt { worker, quantum_ns }
 }
 
+/// The adapter and the workers of their own, which hear of the same.
+struct Both {
+    adapter: Box<dyn Scheduler>,
+    threads: Threads,
+    log: Vec<Action>,
+    now_ns: u64,
+    arrived: u32,
+    slots: usize,
+}
+
+impl Both {
+    fn new(policy: &Policy, setup: &SchedulerSetup<'_>) -> Self {
+        Self {
+            adapter: policy.scheduler(setup),
+            threads: Threads::new(policy, setup),
+            log: Vec::new(),
+            now_ns: 0,
+            arrived: 0,
+            slots: setup.types.len() + 1,
+        }
+    }
+
+    /// Time passes. The timer core looks whenever a quantum ends, and so does the driver of the adapter.
+    fn pass(&mut self, pause_ns: u64) {
+        let until_ns = self.now_ns + pause_ns;
+        while let Some(at_ns) = self.adapter.deadline_ns().filter(|&at_ns| at_ns <= until_ns) {
+            self.now_ns = at_ns.max(self.now_ns);
+            self.threads.congestion.passes(self.now_ns);
+            self.adapter.on_event(self.now_ns, Event::Tick);
+            self.look();
+        }
+        self.now_ns = until_ns;
+        self.threads.congestion.passes(until_ns);
+        let watched_ns = self.threads.watch.next_ns(until_ns, &self.threads.local.board);
+        assert!(watched_ns.is_none_or(|at_ns| at_ns >= until_ns), "{watched_ns:?}");
+    }
+
+    fn apply(&mut self, step: Step) {
+        let Self { adapter, threads, log, now_ns, arrived, .. } = self;
+        let now_ns = *now_ns;
+        let busy = worker_ids().filter(|worker| threads.workers[worker.index()].runs.is_some());
+        let busy: Vec<WorkerId> = busy.collect();
+        match step {
+            Step::Arrive(slot) => {
+                let request_type = RequestType::new(slot as u32);
+                let request = RequestId(*arrived);
+                adapter.on_event(now_ns, Event::Arrived { request, request_type, deadline_ns: None });
+                threads.arrives(now_ns, *arrived, slot);
+                *arrived += 1;
+            }
+            Step::Complete(nth, service_ns) if !busy.is_empty() => {
+                let worker = busy[nth % busy.len()];
+                let (request, _) = threads.workers[worker.index()].runs.unwrap();
+                let request_type = RequestType::new(request.slot as u32);
+                let sample = Sample { request_type, count: 1, service_ns };
+                adapter.on_event(now_ns, Event::Completed { worker, samples: &[sample], dropped: false });
+                threads.completes(now_ns, worker, &sample);
+            }
+            Step::Obey(nth) => {
+                let asked: Vec<WorkerId> = busy.into_iter().filter(|&worker| is_asked(log, worker)).collect();
+                if let Some(&worker) = asked.get(nth % asked.len().max(1)) {
+                    let (_, started_ns) = threads.workers[worker.index()].runs.unwrap();
+                    let served_ns = now_ns - started_ns;
+                    adapter.on_event(now_ns, Event::Yielded { worker, served_ns });
+                    threads.yields(now_ns, worker, served_ns);
+                } else {
+                    adapter.on_event(now_ns, Event::Tick);
+                }
+            }
+            Step::Complete(..) | Step::Tick => adapter.on_event(now_ns, Event::Tick),
+        }
+    }
+
+    /// Both do what there is to do.
+    fn look(&mut self) {
+        self.threads.learn(self.now_ns, self.slots);
+        poll(&mut *self.adapter, self.now_ns, &mut self.log);
+        self.threads.look(self.now_ns);
+    }
+}
+
+/// Whether the last that `worker` heard is to stop.
+fn is_asked(log: &[Action], worker: WorkerId) -> bool {
+    let last = log.iter().rfind(|action| match action {
+        Action::Run { worker: at, .. } | Action::Preempt { worker: at, .. } => *at == worker,
+        Action::Reject { .. } => false,
+    });
+    matches!(last, Some(Action::Preempt { .. }))
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -444,69 +534,12 @@ proptest! {
             .contexts(Contexts::migrating())
             .stuck(stuck_ns.map(|time_ns| StuckAfter::new(time_ns, 2)))
             .seed(seed);
-        let mut adapter = policy.scheduler(&setup);
-        let mut threads = Threads::new(&policy, &setup);
-        let mut log = Vec::new();
-        let (mut now_ns, mut arrived) = (0, 0);
+        let mut both = Both::new(&policy, &setup);
         for (pause_ns, step) in steps {
-            // The timer core looks whenever a quantum ends, and so does the driver of the adapter.
-            let until_ns = now_ns + pause_ns;
-            while let Some(at_ns) = adapter.deadline_ns().filter(|&at_ns| at_ns <= until_ns) {
-                now_ns = at_ns.max(now_ns);
-                threads.congestion.passes(now_ns);
-                adapter.on_event(now_ns, Event::Tick);
-                threads.learn(now_ns, types.len() + 1);
-                poll(&mut *adapter, now_ns, &mut log);
-                threads.look(now_ns);
-            }
-            now_ns = until_ns;
-            threads.congestion.passes(now_ns);
-            let watched_ns = threads.watch.next_ns(now_ns, &threads.local.board);
-            prop_assert!(watched_ns.is_none_or(|at_ns| at_ns >= now_ns), "{watched_ns:?}");
-            let busy: Vec<WorkerId> = worker_ids()
-                .filter(|worker| threads.workers[worker.index()].runs.is_some())
-                .collect();
-            match step {
-                Step::Arrive(slot) => {
-                    let request_type = RequestType::new(slot as u32);
-                    let request = RequestId(arrived);
-                    adapter.on_event(now_ns, Event::Arrived { request, request_type, deadline_ns: None });
-                    threads.arrives(now_ns, arrived, slot);
-                    arrived += 1;
-                }
-                Step::Complete(nth, service_ns) if !busy.is_empty() => {
-                    let worker = busy[nth % busy.len()];
-                    let (request, _) = threads.workers[worker.index()].runs.unwrap();
-                    let request_type = RequestType::new(request.slot as u32);
-                    let sample = Sample { request_type, count: 1, service_ns };
-                    let samples = &[sample];
-                    adapter.on_event(now_ns, Event::Completed { worker, samples, dropped: false });
-                    threads.completes(now_ns, worker, &sample);
-                }
-                Step::Obey(nth) => {
-                    let asked = |worker: &WorkerId| {
-                        let last = log.iter().rfind(|action| match action {
-                            Action::Run { worker: at, .. } | Action::Preempt { worker: at, .. } => at == worker,
-                            Action::Reject { .. } => false,
-                        });
-                        matches!(last, Some(Action::Preempt { .. }))
-                    };
-                    let asked: Vec<WorkerId> = busy.into_iter().filter(asked).collect();
-                    if let Some(&worker) = asked.get(nth % asked.len().max(1)) {
-                        let (_, started_ns) = threads.workers[worker.index()].runs.unwrap();
-                        let served_ns = now_ns - started_ns;
-                        adapter.on_event(now_ns, Event::Yielded { worker, served_ns });
-                        threads.yields(now_ns, worker, served_ns);
-                    } else {
-                        adapter.on_event(now_ns, Event::Tick);
-                    }
-                }
-                Step::Complete(..) | Step::Tick => adapter.on_event(now_ns, Event::Tick),
-            }
-            threads.learn(now_ns, types.len() + 1);
-            poll(&mut *adapter, now_ns, &mut log);
-            threads.look(now_ns);
-            prop_assert_eq!(&threads.log, &log);
+            both.pass(pause_ns);
+            both.apply(step);
+            both.look();
+            prop_assert_eq!(&both.threads.log, &both.log);
         }
     }
 }

@@ -1,7 +1,10 @@
 //! What each policy of this crate promises beyond what all policies do, as a table.
 
 use psp_policy::conformance::{AllowedWorkers, Idling, Order, Preempts, Promises, Quantum};
-use psp_policy::{HandOff, Jbsq, Jsq, Mq, Policy, Preemption, Requeue, SchedulerSetup, Sq};
+use psp_policy::{
+    Darc, DarcDistributed, DarcLending, HandOff, Jbsq, Jsq, Mq, Policy, Preemption, Requeue, SchedulerSetup, Sq,
+    Synergy,
+};
 
 /// Policies that run every request to its end, on a worker that a dispatcher chooses from all.
 fn central() -> Promises {
@@ -22,6 +25,42 @@ fn own_queues() -> Promises {
         preempts: Preempts::ForOthers,
         hand_offs: &[HandOff::Dispatched, HandOff::Own],
         ..central()
+    }
+}
+
+/// Those whose workers have a queue of their own for each type.
+fn own_typed_queues() -> Promises {
+    Promises {
+        order: Order::ArrivalInTypeAtWorker,
+        own_thread_first: false,
+        hand_offs: &[HandOff::Own, HandOff::HandedOver, HandOff::Stolen],
+        ..by_length()
+    }
+}
+
+/// Those that run a type on the workers reserved for it, and relieve them of stuck requests.
+fn reserving(workers: AllowedWorkers, order: Order) -> Promises {
+    Promises { relieves: true, order, workers, ..by_length() }
+}
+
+fn reservation(settings: &Darc) -> AllowedWorkers {
+    AllowedWorkers::Reservation(settings.clone())
+}
+
+/// The quantum of a policy that preempts for any request that waits, if it always does.
+const fn any_waiting_if(always: bool, quantum_ns: u64) -> Quantum {
+    if always {
+        Quantum::ForAnyWaiting { quantum_ns }
+    } else {
+        Quantum::None
+    }
+}
+
+/// The quantum of a policy whose workers hold so many requests in queues of their own.
+const fn in_queues_of(queued_max: usize, quantum_ns: u64) -> Quantum {
+    match queued_max {
+        0 => Quantum::ForAnyWaiting { quantum_ns },
+        _ => Quantum::ForOwnQueue { quantum_ns, queued_max },
     }
 }
 
@@ -46,116 +85,37 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
             ..central()
         },
         Policy::FixedPriority(_) | Policy::Sjf(_) => Promises { order: Order::ShortestGroup, ..by_length() },
-        Policy::StaticPartition(_) => Promises {
-            relieves: true,
-            order: Order::ArrivalInPartition,
-            workers: AllowedWorkers::Partition,
-            ..by_length()
-        },
+        Policy::StaticPartition(_) => reserving(AllowedWorkers::Partition, Order::ArrivalInPartition),
         Policy::Edf(_) => Promises { order: Order::Deadline, ..by_length() },
         Policy::Drr(_) => Promises { order: Order::ArrivalInType, ..by_length() },
-        Policy::Cscq(_) => Promises {
-            relieves: true,
-            order: Order::ArrivalInHalf,
-            workers: AllowedWorkers::AnyWithLimit,
-            ..by_length()
-        },
+        Policy::Cscq(_) => reserving(AllowedWorkers::AnyWithLimit, Order::ArrivalInHalf),
         Policy::Sq(settings) => Promises {
             preempts: Preempts::OneForEachWaiting,
-            quantum: if settings.requeue == Requeue::Tail && !spares(settings.spare_finishing) {
-                Quantum::ForAnyWaiting { quantum_ns: settings.quantum_us.ns(Sq::OWN_QUANTUM_US, None) }
-            } else {
-                Quantum::None
-            },
+            quantum: any_waiting_if(
+                settings.requeue == Requeue::Tail && !spares(settings.spare_finishing),
+                settings.quantum_us.ns(Sq::OWN_QUANTUM_US, None),
+            ),
             ..central()
         },
-        Policy::Mq(settings) => Promises {
-            order: Order::ArrivalInType,
-            preempts: Preempts::OneForEachWaiting,
-            quantum: if settings.spare_chosen || spares(settings.spare_finishing) {
-                Quantum::None
-            } else {
-                Quantum::ForAnyWaiting { quantum_ns: settings.quantum_us.ns(Mq::OWN_QUANTUM_US, None) }
-            },
-            ..by_length()
-        },
+        Policy::Mq(settings) => mq(settings, spares(settings.spare_finishing)),
         Policy::Jbsq(settings) => Promises {
             idling: Idling::BesideQueues { queued_max: settings.k - 1 },
-            quantum: if settings.k == 1 {
-                Quantum::ForAnyWaiting {
-                    quantum_ns: settings.quantum_us.ns(Jbsq::OWN_QUANTUM_US, None),
-                }
-            } else {
-                Quantum::ForOwnQueue {
-                    quantum_ns: settings.quantum_us.ns(Jbsq::OWN_QUANTUM_US, None),
-                    queued_max: settings.k - 1,
-                }
-            },
+            quantum: in_queues_of(settings.k - 1, settings.quantum_us.ns(Jbsq::OWN_QUANTUM_US, None)),
             ..own_queues()
         },
         Policy::Jsq(settings) => Promises {
             stays: true,
-            quantum: Quantum::ForOwnQueue {
-                quantum_ns: settings.quantum_us.ns(Jsq::OWN_QUANTUM_US, None),
-                queued_max: usize::MAX,
-            },
+            quantum: in_queues_of(usize::MAX, settings.quantum_us.ns(Jsq::OWN_QUANTUM_US, None)),
             ..own_queues()
         },
-        Policy::Synergy(settings) => Promises {
-            preempts: if settings.conditional_preemption {
-                Preempts::ForOthers
-            } else {
-                Preempts::AfterQuantum
-            },
-            hand_offs: &[HandOff::Own, HandOff::Stolen],
-            ..own_queues()
-        },
-        Policy::DarcDistributed(settings) => {
-            let lends = preemptive && settings.lends;
-            let reservation = AllowedWorkers::Reservation(settings.darc.clone());
-            Promises {
-                relieves: !lends,
-                order: Order::ArrivalInTypeAtWorker,
-                workers: if lends {
-                    AllowedWorkers::All
-                } else {
-                    reservation.clone()
-                },
-                idling: if lends {
-                    Idling::UnlessLent(reservation)
-                } else {
-                    Idling::Never
-                },
-                own_thread_first: false,
-                preempts: if lends {
-                    Preempts::ForShorterOrAged { aged_ns: u64::MAX }
-                } else {
-                    Preempts::Never
-                },
-                hand_offs: &[HandOff::Own, HandOff::HandedOver, HandOff::Stolen],
-                ..by_length()
-            }
+        Policy::Synergy(settings) => synergy(settings),
+        Policy::DarcDistributed(settings) => darc_distributed(settings, preemptive),
+        Policy::DarcStatic(settings) => {
+            reserving(AllowedWorkers::AllButReserved { reserved: settings.reserved }, Order::ShortestGroup)
         }
-        Policy::DarcStatic(settings) => Promises {
-            relieves: true,
-            order: Order::ShortestGroup,
-            workers: AllowedWorkers::AllButReserved { reserved: settings.reserved },
-            ..by_length()
-        },
         Policy::DarcLending(settings) if !preemptive => promises_of(&settings.darc.clone().into(), setup),
-        Policy::DarcLending(settings) => Promises {
-            idling: Idling::UnlessLent(AllowedWorkers::Reservation(settings.darc.clone())),
-            own_thread_first: false,
-            order: Order::ArrivalInType,
-            preempts: Preempts::ForShorterOrAged { aged_ns: aged_ns(preemption) },
-            ..by_length()
-        },
-        Policy::Darc(settings) => Promises {
-            relieves: true,
-            order: Order::ShortestGroup,
-            workers: AllowedWorkers::Reservation(settings.clone()),
-            ..by_length()
-        },
+        Policy::DarcLending(settings) => darc_lending(settings, preemption),
+        Policy::Darc(settings) => reserving(reservation(settings), Order::ShortestGroup),
         Policy::Portfolio(_) => Promises {
             order: Order::None,
             idling: Idling::Freely,
@@ -171,4 +131,52 @@ pub(crate) fn promises_of(policy: &Policy, setup: &SchedulerSetup<'_>) -> Promis
 fn aged_ns(preemption: Option<Preemption>) -> u64 {
     let cost_ns = preemption.map_or(0, |preemption| preemption.cost_ns);
     (cost_ns * 3).max(1_000)
+}
+
+fn mq(settings: &Mq, spares_finishing: bool) -> Promises {
+    Promises {
+        order: Order::ArrivalInType,
+        preempts: Preempts::OneForEachWaiting,
+        quantum: any_waiting_if(
+            !settings.spare_chosen && !spares_finishing,
+            settings.quantum_us.ns(Mq::OWN_QUANTUM_US, None),
+        ),
+        ..by_length()
+    }
+}
+
+fn synergy(settings: &Synergy) -> Promises {
+    Promises {
+        preempts: if settings.conditional_preemption {
+            Preempts::ForOthers
+        } else {
+            Preempts::AfterQuantum
+        },
+        hand_offs: &[HandOff::Own, HandOff::Stolen],
+        ..own_queues()
+    }
+}
+
+fn darc_distributed(settings: &DarcDistributed, preemptive: bool) -> Promises {
+    let reservation = reservation(&settings.darc);
+    if preemptive && settings.lends {
+        let preempts = Preempts::ForShorterOrAged { aged_ns: u64::MAX };
+        Promises {
+            idling: Idling::UnlessLent(reservation),
+            preempts,
+            ..own_typed_queues()
+        }
+    } else {
+        Promises { relieves: true, workers: reservation, ..own_typed_queues() }
+    }
+}
+
+fn darc_lending(settings: &DarcLending, preemption: Option<Preemption>) -> Promises {
+    Promises {
+        idling: Idling::UnlessLent(reservation(&settings.darc)),
+        own_thread_first: false,
+        order: Order::ArrivalInType,
+        preempts: Preempts::ForShorterOrAged { aged_ns: aged_ns(preemption) },
+        ..by_length()
+    }
 }

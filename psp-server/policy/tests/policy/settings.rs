@@ -40,26 +40,8 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
         Policy::DarcStatic(_) => (0..workers, delta())
             .prop_map(|(reserved, delta)| DarcStatic::default().reserved(reserved).delta(delta).into())
             .boxed(),
-        Policy::Sq(_) => (quantum_us(), requeue(), any::<Option<bool>>())
-            .prop_map(|(quantum_us, requeue, spare_finishing)| {
-                Sq::default()
-                    .quantum_us(quantum_us)
-                    .requeue(requeue)
-                    .spare_finishing(spare_finishing)
-                    .into()
-            })
-            .boxed(),
-        Policy::Mq(_) => ((quantum_us(), requeue(), slo_factor()), (any::<bool>(), any::<Option<bool>>()))
-            .prop_map(|((quantum_us, requeue, slo_factor), (spare_chosen, spare_finishing))| {
-                Mq::default()
-                    .quantum_us(quantum_us)
-                    .requeue(requeue)
-                    .slo_factor(slo_factor)
-                    .spare_chosen(spare_chosen)
-                    .spare_finishing(spare_finishing)
-                    .into()
-            })
-            .boxed(),
+        Policy::Sq(_) => sq().prop_map(Policy::from).boxed(),
+        Policy::Mq(_) => mq().prop_map(Policy::from).boxed(),
         Policy::Jbsq(_) => (1..5_usize, quantum_us())
             .prop_map(|(k, quantum_us)| Jbsq::default().k(k).quantum_us(quantum_us).into())
             .boxed(),
@@ -77,18 +59,39 @@ pub(crate) fn policy_with_any_settings(name: &str, workers: usize) -> BoxedStrat
         Policy::DarcDistributed(_) => darc_distributed(workers).prop_map(Policy::from).boxed(),
         Policy::DarcLending(_) => darc_lending(workers).prop_map(Policy::from).boxed(),
         Policy::Darc(_) => darc(workers).prop_map(Policy::from).boxed(),
-        // Many studies, each of few requests.
-        Policy::Portfolio(_) => (1..12_u64, 64..128_usize, 1.1..20.0_f64)
-            .prop_map(|(first_study, trial_requests, slo_slowdown)| {
-                Portfolio::default()
-                    .first_study(first_study)
-                    .trial_requests(trial_requests)
-                    .slo_slowdown(slo_slowdown)
-                    .into()
-            })
-            .boxed(),
+        Policy::Portfolio(_) => portfolio().prop_map(Policy::from).boxed(),
         other => unreachable!("{other:?} has no settings here"),
     }
+}
+
+fn sq() -> impl Strategy<Value = Sq> {
+    (quantum_us(), requeue(), any::<Option<bool>>()).prop_map(|(quantum_us, requeue, spare_finishing)| {
+        Sq::default().quantum_us(quantum_us).requeue(requeue).spare_finishing(spare_finishing)
+    })
+}
+
+fn mq() -> impl Strategy<Value = Mq> {
+    let spares = (any::<bool>(), any::<Option<bool>>());
+    ((quantum_us(), requeue(), slo_factor()), spares).prop_map(
+        |((quantum_us, requeue, slo_factor), (spare_chosen, spare_finishing))| {
+            Mq::default()
+                .quantum_us(quantum_us)
+                .requeue(requeue)
+                .slo_factor(slo_factor)
+                .spare_chosen(spare_chosen)
+                .spare_finishing(spare_finishing)
+        },
+    )
+}
+
+/// Many studies, each of few requests.
+fn portfolio() -> impl Strategy<Value = Portfolio> {
+    (1..12_u64, 64..128_usize, 1.1..20.0_f64).prop_map(|(first_study, trial_requests, slo_slowdown)| {
+        Portfolio::default()
+            .first_study(first_study)
+            .trial_requests(trial_requests)
+            .slo_slowdown(slo_slowdown)
+    })
 }
 
 fn darc_distributed(workers: usize) -> impl Strategy<Value = DarcDistributed> {
