@@ -130,8 +130,8 @@ fn step(number: u64) -> u64 {
     black_box(number).wrapping_mul(7)
 }
 
-// Loops of a request that is not asked to yield: as they are, with a checkpoint written into each 64th turn, and with those
-// of the macro.
+// Loops of a request that is not asked to yield: as they are, with a checkpoint written into each 64th turn, and with
+// those of the macro.
 #[library_benchmark]
 #[bench::plain(plain_loop)]
 #[bench::by_hand(loop_by_hand)]

@@ -1,4 +1,5 @@
-//! A key-value store with messages behind their length, on the Unix socket `store.sock` and, with TLS, on 127.0.0.1:7002.
+//! A key-value store with messages behind their length, on the Unix socket `store.sock` and, with TLS, on
+//! 127.0.0.1:7002.
 //!
 //! ```sh
 //! openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -subj /CN=store \

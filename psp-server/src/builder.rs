@@ -213,8 +213,8 @@ impl<F, K, H> ServerBuilder<F, K, H> {
     }
 
     /// Sets the permissions of the files of [`unix`](Self::unix), as `chmod(2)` takes them: with `0o600` only the
-    /// server's user may connect. Without a mode, the process's umask decides. [`build`](Self::build) refuses a mode where there
-    /// is no such file.
+    /// server's user may connect. Without a mode, the process's umask decides. [`build`](Self::build) refuses a mode
+    /// where there is no such file.
     #[must_use]
     pub fn unix_mode(mut self, mode: u32) -> Self {
         self.settings.places.unix_mode = Some(mode);
@@ -372,8 +372,8 @@ impl<F, K, H> ServerBuilder<F, K, H> {
         self
     }
 
-    /// Sets an [admission](Admit) of one's own in the place of [`Admission`]. `make` gets the number of workers that are
-    /// present at first, and all types. It decides unless [`Config::admission`] is [`Off`](AdmissionMode::Off).
+    /// Sets an [admission](Admit) of one's own in the place of [`Admission`]. `make` gets the number of workers that
+    /// are present at first, and all types. It decides unless [`Config::admission`] is [`Off`](AdmissionMode::Off).
     ///
     /// `psp_policy::conformance::check_admit` tests what it promises. Threads that receive requests share it, one at a
     /// time, and wait for its answers.

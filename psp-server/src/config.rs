@@ -165,8 +165,8 @@ pub struct Config {
     pub connections_per_address_max: usize,
     /// How many requests of a connection may run at once, if the framing's replies
     /// [name their requests](psp_protocols::Framing::replies_in_order); 1 to 64. Requests of types that take less than
-    /// [`long_us`](field@Self::long_us) on average, waits included, run one after the other beside the longer ones. With 1,
-    /// and where replies come in order, a request waits for those before it.
+    /// [`long_us`](field@Self::long_us) on average, waits included, run one after the other beside the longer ones.
+    /// With 1, and where replies come in order, a request waits for those before it.
     pub requests_per_connection_max: usize,
     /// A connection that sends neither a request nor a kilobyte of one for this long is closed; 0 never closes.
     pub idle_timeout_s: u64,
@@ -194,8 +194,8 @@ pub struct Config {
     /// more than 64 KiB pushes the sum over this, others are closed that have waited for longest, without progress for
     /// a second at least, and without such connections that one. A reply that grows beyond 64 KiB and pushes the sum
     /// over this is discarded: its peer gets an error. Connections that hold 64 KiB or less are closed only when the
-    /// sum is a quarter beyond this. 128 KiB at least. Without this setting it is 1 GiB. The example programs set less in
-    /// a control group with little memory.
+    /// sum is a quarter beyond this. 128 KiB at least. Without this setting it is 1 GiB. The example programs set less
+    /// in a control group with little memory.
     pub buffered_bytes_max: Option<usize>,
     /// Longest datagram of a request, in bytes, and longest reply in datagrams; each with its header. A buffer
     /// has twice as many bytes, and takes memory as it is first used. There is one for each place in the typed

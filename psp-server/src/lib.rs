@@ -297,9 +297,9 @@ pub use transport::dpdk;
 /// # assert_eq!(primes_below(100), 25);
 /// ```
 ///
-/// What [`checkpoint`] says holds for each loop. Closures, `async` blocks, macros and nested functions stay as they are, and
-/// so do iterators' methods, such as `for_each`. A loop that the compiler vectorises without it has a price: write
-/// checkpoints by hand there, around blocks of elements.
+/// What [`checkpoint`] says holds for each loop. Closures, `async` blocks, macros and nested functions stay as they
+/// are, and so do iterators' methods, such as `for_each`. A loop that the compiler vectorises without it has a price:
+/// write checkpoints by hand there, around blocks of elements.
 #[cfg(feature = "macros")]
 pub use psp_macros::preemptible;
 pub use psp_policy as policy;

@@ -246,9 +246,9 @@ impl<'a> Reply<'a> {
     }
 
     /// Sends what the reply has so far, without waiting: bytes that the peer does not take stay queued. Returns
-    /// whether the peer is still there; a handler may stop when it is not. After a failure, on datagrams, which are sent
-    /// whole, and where requests of a connection [run at once](crate::Config::requests_per_connection_max), `flush` may do
-    /// nothing. Replies that are longer than the limit in total need 1 there.
+    /// whether the peer is still there; a handler may stop when it is not. After a failure, on datagrams, which are
+    /// sent whole, and where requests of a connection [run at once](crate::Config::requests_per_connection_max),
+    /// `flush` may do nothing. Replies that are longer than the limit in total need 1 there.
     ///
     /// The reply can no longer be discarded: see [the type](Self#replies-in-pieces). A handler that writes faster
     /// than its peer reads waits while [`queued_bytes`](Self::queued_bytes) is large, for instance by
@@ -290,7 +290,8 @@ impl<'a> Reply<'a> {
         }
     }
 
-    /// Bytes of the reply that [`flush`](Self::flush) may send. Where it sends nothing, there is nothing to wait for: 0.
+    /// Bytes of the reply that [`flush`](Self::flush) may send. Where it sends nothing, there is nothing to wait
+    /// for: 0.
     #[must_use]
     pub fn queued_bytes(&self) -> usize {
         match &self.target {

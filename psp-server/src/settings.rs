@@ -217,8 +217,8 @@ pub fn parse<C: DeserializeOwned>(text: &str, path: Option<&Path>) -> Result<C, 
     })
 }
 
-/// serde reads the settings of a policy after its name, by when it has forgotten where they are: its error has the place
-/// of the whole table. This has the place of the first setting that is refused, and why it is.
+/// serde reads the settings of a policy after its name, by when it has forgotten where they are: its error has the
+/// place of the whole table. This has the place of the first setting that is refused, and why it is.
 fn refused_of_policy(text: &str, error: &toml::de::Error) -> Option<(Range<usize>, String)> {
     let document = DeTable::parse(text).ok()?.into_inner();
     let policy = document.get("policy")?;

@@ -12,13 +12,13 @@ use crate::sink::Sink;
 /// How many bytes a decoder gets at a time: what it has of the requests behind the one that it returns is copied again.
 const PIECE: usize = 4096;
 
-/// Each request is what a [`Decoder`] makes one item of. The handler gets the bytes as `request.payload` and the item as
-/// `request.head`.
+/// Each request is what a [`Decoder`] makes one item of. The handler gets the bytes as `request.payload` and the item
+/// as `request.head`.
 ///
-/// Each request has a clone of the decoder, which must know nothing of earlier ones: the server may decode a request again.
-/// Each connection has a copy of a request that is not complete, beside the server's buffers, and what the decoder reserves
-/// for it: its own limit of length shall not be above [`len_max`](field@Self::len_max). Keep items small: up to 64 travel
-/// with one connection.
+/// Each request has a clone of the decoder, which must know nothing of earlier ones: the server may decode a request
+/// again. Each connection has a copy of a request that is not complete, beside the server's buffers, and what the
+/// decoder reserves for it: its own limit of length shall not be above [`len_max`](field@Self::len_max). Keep items
+/// small: up to 64 travel with one connection.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Decoded<D> {

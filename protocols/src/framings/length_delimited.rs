@@ -27,7 +27,7 @@ pub struct LengthDelimited {
     pub length_field_offset: usize,
     /// Bytes of the length: 1 to 8.
     pub length_field_length: usize,
-    /// What is added to the length for the bytes behind the header: below 0 if the length counts parts of the header, too.
+    /// What is added to the length for the bytes behind the header: below 0 if the length counts parts of the header.
     pub length_adjustment: isize,
     /// The length's first byte is its least.
     pub little_endian: bool,

@@ -177,19 +177,29 @@ proptest! {
         let ours = frames(&Lines::default(), stream.as_bytes(), piece);
         let (theirs, error) = requests(&Decoded::new(LinesCodec::new()), stream.as_bytes(), piece);
         prop_assert_eq!(error, None);
-        let (frames, heads): (Vec<_>, Vec<_>) = theirs.into_iter().map(|(frame, head)| (frame, head.0.unwrap())).unzip();
+        let theirs = theirs.into_iter().map(|(frame, head)| (frame, head.0.unwrap()));
+        let (frames, heads): (Vec<_>, Vec<_>) = theirs.unzip();
         prop_assert_eq!(frames, ours);
         prop_assert_eq!(heads, lines);
     }
 
     #[test]
-    fn all_requests_of_one_size_are_found(size in 1..9_usize, count in 0..9_usize, rest in 0..9_usize, piece in 1..20_usize) {
+    fn all_requests_of_one_size_are_found(
+        size in 1..9_usize,
+        count in 0..9_usize,
+        rest in 0..9_usize,
+        piece in 1..20_usize,
+    ) {
         let stream = vec![7; size * count + rest % size];
         prop_assert_eq!(frames(&FixedSize::new(size), &stream, piece), vec![vec![7; size]; count]);
     }
 
     #[test]
-    fn any_bytes_are_requests_or_an_error(framing in lengths(), bytes in vec(any::<u8>(), 0..64), piece in 1..20_usize) {
+    fn any_bytes_are_requests_or_an_error(
+        framing in lengths(),
+        bytes in vec(any::<u8>(), 0..64),
+        piece in 1..20_usize,
+    ) {
         let (found, _) = requests(&framing, &bytes, piece);
         let total: usize = found.iter().map(|(frame, ())| frame.len()).sum();
         prop_assert!(total <= bytes.len());

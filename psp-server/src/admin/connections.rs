@@ -5,8 +5,8 @@
 //!
 //! ```text
 //!   Asking ── the request is complete ──► Working ── the answer is there ──► Reading ──► closed
-//!   displaced, the oldest first           never displaced                    displaced if there is no other,
-//!                                                                            or if they have more than half of the places
+//!   displaced, the oldest first           never displaced                    displaced if there is no other, or if
+//!                                                                            they have more than half of all
 //! ```
 
 use std::collections::VecDeque;

@@ -39,8 +39,8 @@ pub enum DpdkError {
     /// Workers that poll for themselves need a receive queue and a transmit queue each.
     #[error(
         "the topology `distributed` needs a receive and a transmit queue for each of {workers} workers; the port has \
-         {port_has} of a kind, and {asked} were asked for. Have as many workers as queues at most, or choose the topology \
-         `dedicated` or `inline`"
+         {port_has} of a kind, and {asked} were asked for. Have as many workers as queues at most, or choose the \
+         topology `dedicated` or `inline`"
     )]
     TooFewQueues {
         /// The number of workers.

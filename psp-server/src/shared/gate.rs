@@ -192,8 +192,8 @@ impl Gate {
         }
     }
 
-    /// A run has ended, of which so many requests were measured. One of which none was is as if it had not begun: it was
-    /// of another type, say, and comes again.
+    /// A run has ended, of which so many requests were measured. One of which none was is as if it had not begun: it
+    /// was of another type, say, and comes again.
     pub(crate) fn end(&self, now_ns: u64, request: RequestId, samples: &[Sample]) {
         let (mut state, now_ns) = self.state_at(now_ns);
         let Some(Inside { ticket, .. }) = state.inside.remove(&request) else {

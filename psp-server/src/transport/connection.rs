@@ -44,7 +44,8 @@ pub(crate) struct Connection<C> {
     pub(crate) output: OutputQueue,
     /// Replies that are deferred.
     pub(crate) owed: Vec<Owed>,
-    /// It has had messages that no request has asked for. They come whether the peer reads or not, so the kernel holds little for it.
+    /// It has had messages that no request has asked for. They come whether the peer reads or not, so the
+    /// kernel holds little for it.
     has_had_pushes: bool,
     /// Memory held for the peer, as last counted in the budget.
     pub(crate) counted_bytes: usize,

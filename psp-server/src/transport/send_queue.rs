@@ -1,5 +1,5 @@
-//! What the kernel holds for the peer of a socket. It says whether the peer reads: the socket itself takes more only once a
-//! third of its buffer is free.
+//! What the kernel holds for the peer of a socket. It says whether the peer reads: the socket itself takes more only
+//! once a third of its buffer is free.
 
 #![allow(unsafe_code)]
 

@@ -62,13 +62,15 @@ const FIGURES: &[(&str, Figure, &str)] = &[
     ("psp_rejections_total", Counter(|it, _| it.shed), "Requests refused because the queue of their type was full."),
     ("psp_expired_total", Counter(|it, _| it.expired), "Requests whose deadline passed before there was an answer."),
     ("psp_abandoned_total", Counter(|it, _| it.cancelled), "Requests whose response nobody awaited any more."),
-    ("psp_abandoned_us_total", Counter(|it, _| it.abandoned_ns / 1000), "Microseconds computed for answers that no client got."),
+    ("psp_abandoned_us_total", Counter(|it, _| it.abandoned_ns / 1000),
+        "Microseconds computed for answers that no client got."),
     ("psp_slow_frames_total", Counter(|it, _| it.slow_frames), "Polls of responses' bodies that took long."),
     ("psp_panics_total", Counter(|it, _| it.panicked), "Requests that panicked."),
     ("psp_handed_off_total", Counter(|_, pool| pool.handed_off), "Requests that ran for too long in their worker."),
     ("psp_preemptions_honoured_total", Counter(|_, pool| pool.yielded), "Times that requests gave way at checkpoints."),
     ("psp_queue_length", Gauge(|_, pool| pool.queued as u64), "Requests that wait for a worker."),
-    ("psp_inline", Gauge(|it, _| (it.place == Place::Inline).into()), "1 while requests of the type are polled where they arrive."),
+    ("psp_inline", Gauge(|it, _| (it.place == Place::Inline).into()),
+        "1 while requests of the type are polled where they arrive."),
 ];
 
 type HistogramRow = (&'static str, fn(&Type) -> &Times, &'static str);

@@ -218,8 +218,8 @@ impl Types {
     pub(crate) fn warn_of_body(&self, slot: usize, frame_ns: u64) {
         let name = self.all[slot].name(&self.names[slot]);
         tracing::warn!(
-            "bodies of `{name}` compute as they stream, for {} us at once: no policy can order that. Compute the parts in \
-             Pool::spawn",
+            "bodies of `{name}` compute as they stream, for {} us at once: no policy can order that. Compute the parts \
+             in Pool::spawn",
             frame_ns / 1000
         );
     }

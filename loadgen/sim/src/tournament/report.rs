@@ -66,7 +66,8 @@ impl TournamentReport {
             missing => format!("; {missing} cells are not done"),
         };
         format!(
-            "{}: {} cells of {} of mix-{} to mix-{}, {requests} requests after {} of warm-up, to within {} %, seeds {}{missing}",
+            "{}: {} cells of {} of mix-{} to mix-{}, {requests} requests after {} of warm-up, to within {} %, \
+             seeds {}{missing}",
             self.champion,
             self.standings.scores.len(),
             self.grid.half,

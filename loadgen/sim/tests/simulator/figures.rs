@@ -213,7 +213,7 @@ fn systems_compare_as_their_papers_measure() {
         let at = |series: usize| panel.value_at(series, 2.8).unwrap();
         assert!(at(shinjuku) < at(ix), "{} {}", at(shinjuku), at(ix));
     }
-    // IX does worst and Shinjuku best: at p99 of 100 us, before its dispatcher is busy with interrupts, and at slowdowns.
+    // IX does worst and Shinjuku best: at p99 of 100 us, before interrupts keep its dispatcher busy, and at slowdowns.
     for (name, panel, limit) in [("shinjuku-5c", 0, 100.0), ("shinjuku-6", 0, 20.0), ("shinjuku-6", 1, 20.0)] {
         let drawing = drawn(name);
         let reached = ["IX", "ZygOS", "Shinjuku"].map(reaches(&drawing, panel, limit));

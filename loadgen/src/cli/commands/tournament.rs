@@ -54,23 +54,46 @@ pub(crate) struct TournamentArgs {
     set: Vec<Assignment>,
 
     /// Mixes: types and service times drawn at random
-    #[arg(long, value_name = "N", default_value_t = MIXES, value_parser = clap::value_parser!(u32).range(2..=10_000), help_heading = "Cells")]
+    #[arg(long, value_name = "N", default_value_t = MIXES, help_heading = "Cells")]
+    #[arg(value_parser = clap::value_parser!(u32).range(2..=10_000))]
     mixes: u32,
     /// Number of the first mix: other mixes than those that rules were chosen or reported on before
-    #[arg(long, value_name = "NUMBER", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=1_000_000), help_heading = "Cells")]
+    #[arg(long, value_name = "NUMBER", default_value_t = 0, help_heading = "Cells")]
+    #[arg(value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     first_mix: u32,
     /// Which of the mixes: rules are chosen on one half and reported on the other
     #[arg(long, value_enum, default_value_t = HalfArg::HeldOut, help_heading = "Cells")]
     half: HalfArg,
     /// Numbers of workers
-    #[arg(long, value_name = "N", value_delimiter = ',', default_value = "2,4,8,16,32", value_parser = at_least_one, help_heading = "Cells")]
+    #[arg(
+        long,
+        value_name = "N",
+        value_delimiter = ',',
+        default_value = "2,4,8,16,32",
+        help_heading = "Cells"
+    )]
+    #[arg(value_parser = at_least_one)]
     workers: Vec<usize>,
     /// Limits of each type's slowdown at p99.9. Each type is registered with its own SLO of that
-    #[arg(long, value_name = "FACTOR", value_delimiter = ',', default_value = "10,20,50", value_parser = in_range(1.01, 1e6), help_heading = "Cells")]
+    #[arg(
+        long,
+        value_name = "FACTOR",
+        value_delimiter = ',',
+        default_value = "10,20,50",
+        help_heading = "Cells"
+    )]
+    #[arg(value_parser = in_range(1.01, 1e6))]
     slo_slowdown: Vec<f64>,
     /// Microseconds from the decision to preempt to the freed worker: the medians of log-normal
     /// times with a sigma of 0.5
-    #[arg(long, value_name = "US", value_delimiter = ',', default_value = "0.2,2,5,20", value_parser = positive, help_heading = "Cells")]
+    #[arg(
+        long,
+        value_name = "US",
+        value_delimiter = ',',
+        default_value = "0.2,2,5,20",
+        help_heading = "Cells"
+    )]
+    #[arg(value_parser = positive)]
     preempt_us: Vec<f64>,
     /// Where preempted requests go on
     #[arg(long, value_enum, default_value_t = HomeArg::Both, help_heading = "Cells")]
@@ -89,10 +112,22 @@ pub(crate) struct TournamentArgs {
     )]
     seeds: Vec<u64>,
     /// Arrivals that are measured in each simulation, after a tenth of them as warm-up
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(10..=1_000_000_000), help_heading = "Extent and output")]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 200_000,
+        help_heading = "Extent and output"
+    )]
+    #[arg(value_parser = clap::value_parser!(u64).range(10..=1_000_000_000))]
     requests: u64,
     /// Tolerance of the searches, as a part of the capacity
-    #[arg(long, value_name = "PART", value_parser = in_range(1e-6, 0.5), default_value = "0.01", help_heading = "Extent and output")]
+    #[arg(
+        long,
+        value_name = "PART",
+        default_value = "0.01",
+        help_heading = "Extent and output"
+    )]
+    #[arg(value_parser = in_range(1e-6, 0.5))]
     tolerance: f64,
     /// Simulations that run at the same time [default: one for each core]
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = "Extent and output")]

@@ -1,9 +1,9 @@
 //! How many requests of a type may be in the system, in multiples of the workers that it is entitled to.
 //!
-//! At 1 there is one request for each of these workers, and no queue. Above, a queue waits whose time is bounded; below,
-//! workers stay free for others. Additive increase, multiplicative decrease: the limit grows slowly while it refuses
-//! requests and nobody is hurt, and is cut at once when someone is. What a queue of one type does to another depends on
-//! the policy, so it is measured and not computed.
+//! At 1 there is one request for each of these workers, and no queue. Above, a queue waits whose time is bounded;
+//! below, workers stay free for others. Additive increase, multiplicative decrease: the limit grows slowly while it
+//! refuses requests and nobody is hurt, and is cut at once when someone is. What a queue of one type does to another
+//! depends on the policy, so it is measured and not computed.
 
 /// The least that a limit is cut to.
 const LEAST: f64 = 0.3;

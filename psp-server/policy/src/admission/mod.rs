@@ -1,7 +1,7 @@
 //! Admission: what an overloaded server still lets in.
 //!
-//! [`Admit`] is the trait, between a classifier and a scheduler. [`Admission`] is the ready one; `docs/overload.md` says
-//! what it does at which load. Both are as pure as schedulers: events in, answers out, time is an argument.
+//! [`Admit`] is the trait, between a classifier and a scheduler. [`Admission`] is the ready one; `docs/overload.md`
+//! says what it does at which load. Both are as pure as schedulers: events in, answers out, time is an argument.
 //!
 //! | part | what it decides |
 //! | --- | --- |

@@ -22,8 +22,8 @@ pub(crate) fn worker_to_lend(queues: &Queues, idle: &WorkerSet, range: WorkerRan
     least_bound(queues, idle, range, |worker| queues.has_another_context(worker))
 }
 
-/// An idle worker that is `fit`: one that is the home of no other request, if there is any, or else one without suspended
-/// requests. What a blocked request waits for may come while a long request has its home.
+/// An idle worker that is `fit`: one that is the home of no other request, if there is any, or else one without
+/// suspended requests. What a blocked request waits for may come while a long request has its home.
 #[inline]
 fn least_bound(
     queues: &Queues,

@@ -68,9 +68,9 @@ impl Mq {
         }
     }
 
-    /// Whether a preempted request of the type at `slot` that has run for `served_ns` goes to the tail of its queue. The
-    /// head until the dispersion of its type's service times is known: a type's requests are alike, as a rule. One that
-    /// has run for many times their mean is not like the others, and may never end.
+    /// Whether a preempted request of the type at `slot` that has run for `served_ns` goes to the tail of its queue.
+    /// The head until the dispersion of its type's service times is known: a type's requests are alike, as a rule. One
+    /// that has run for many times their mean is not like the others, and may never end.
     fn to_tail(&self, slot: usize, served_ns: u64) -> bool {
         let mean_ns = self.grouped.profile.mean_ns(slot).unwrap_or(0.0);
         let alike_ns = ALIKE_TIMES * mean_ns.max(self.quantum_ns as f64);

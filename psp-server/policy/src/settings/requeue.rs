@@ -12,8 +12,8 @@ pub enum Requeue {
     /// At the tail of its queue, whose requests then take turns, as in processor sharing.
     Tail,
     /// By the measured dispersion of the service times: at the tail where they are heavy-tailed or
-    /// multi-modal, at the head where they are not. A request that has run for ten mean service times of its type goes to
-    /// the tail, too.
+    /// multi-modal, at the head where they are not. A request that has run for ten mean service times of its type goes
+    /// to the tail, too.
     Automatic,
 }
 

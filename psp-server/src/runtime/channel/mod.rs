@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   net thread ── Run, Resume, Stop ──► ring ──► worker    wakes the worker with unpark, if it sleeps
-//!              ◄─ ring ◄─ Completed, Yielded, Blocked ─          wakes the net thread through its event queue, likewise
+//!              ◄─ ring ◄─ Completed, Yielded, Blocked ─          likewise through the net thread's event queue
 //! ```
 //!
 //! `Run` and `Resume` begin a *turn*. Both ends count the turns of a channel alike, from 1. So a request to

@@ -79,8 +79,8 @@ impl<'a, F: Framing, K: Classifier<F::Head>> Intake<'a, F, K> {
         is_in
     }
 
-    /// Classifies and enqueues a datagram. `false` if it is not exactly one request, or if `sources` or admission refuse
-    /// it.
+    /// Classifies and enqueues a datagram. `false` if it is not exactly one request, or if `sources` or admission
+    /// refuse it.
     #[inline]
     pub(super) fn admit<C>(&mut self, sources: &Sources, datagram: &mut Datagram<C, F::Head>) -> bool {
         if let Some(refusal) = sources.refusal(datagram.peer, self.now_ns) {

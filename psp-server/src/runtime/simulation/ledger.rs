@@ -1,5 +1,5 @@
-//! What the handler did: which requests ran, each once, and in their order if replies come in order, which run until they are killed, and which
-//! replies are still to come.
+//! What the handler did: which requests ran, each once, and in their order if replies come in order, which run until
+//! they are killed, and which replies are still to come.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, VecDeque};

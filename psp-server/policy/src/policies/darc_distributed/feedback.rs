@@ -374,8 +374,8 @@ mod tests {
         assert_eq!(status.map(|of| of.relieved), [0, 6, 0, 6]);
     }
 
-    /// Types at slots 62 to 64 are one group, all of whose workers are stuck. The last two share the lane of `UNKNOWN`, whose
-    /// worker is stuck, too.
+    /// Types at slots 62 to 64 are one group, all of whose workers are stuck. The last two share the lane of `UNKNOWN`,
+    /// whose worker is stuck, too.
     #[test]
     fn a_worker_relieves_types_with_a_lane_of_their_own_and_unknown_ones() {
         let types = (0..LANES_MAX + 1).map(|slot| {

@@ -91,13 +91,14 @@ impl<K> Dispatcher<K> {
                 request_type,
                 service_us,
                 slo_us,
-                "an SLO is shorter than two service times, and counts as two: a longer one, or shorter requests, would do"
+                "an SLO is shorter than two service times, and counts as two: a longer one, or shorter requests, \
+                 would do"
             );
         }
     }
 
-    /// Has an action concern the request that admission says, in the place of the one that the scheduler named, and notes
-    /// if it is too late for it.
+    /// Has an action concern the request that admission says, in the place of the one that the scheduler named, and
+    /// notes if it is too late for it.
     #[inline]
     pub(super) fn pass(&mut self, now_ns: u64, action: &mut Action) {
         let Some(gate) = &self.shared.gate else {

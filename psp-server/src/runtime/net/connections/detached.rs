@@ -8,8 +8,9 @@
 //!   a slot of its own, without a socket ──► typed queue ──► worker
 //! ```
 //!
-//! A run whose type is known to take less than [`long_us`](crate::Config::long_us) stays: it is back soon, and the worker
-//! that ran it sends its reply. A detached request that waits for another turn is framed again from its own bytes.
+//! A run whose type is known to take less than [`long_us`](crate::Config::long_us) stays: it is back soon, and the
+//! worker that ran it sends its reply. A detached request that waits for another turn is framed again from its own
+//! bytes.
 
 use psp_policy::RequestType;
 use psp_protocols::{Framing, Rejection};
@@ -28,9 +29,10 @@ use crate::transport::run::{Run, Stream};
 const IDLE_MAX: usize = 4;
 
 impl<F: Framing, C> Connections<F, C> {
-    /// The run of a connection at home enters its typed queue: detached, unless it is short, or there is no place in the
-    /// queue, for which the connection waits itself. Then the connection has its next turn behind the others: a port that
-    /// moves leaves no more than one run in the dispatcher. With as many detached runs as may be, it waits for one to end.
+    /// The run of a connection at home enters its typed queue: detached, unless it is short, or there is no place in
+    /// the queue, for which the connection waits itself. Then the connection has its next turn behind the others: a
+    /// port that moves leaves no more than one run in the dispatcher. With as many detached runs as may be, it waits
+    /// for one to end.
     #[inline]
     pub(super) fn enter_or_detach<K>(
         &mut self,
@@ -69,8 +71,8 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
-    /// Moves the first request of the run of a connection at home to a slot of its own. `None` if there is no slot, or the
-    /// peer has not authenticated: it has one request at a time.
+    /// Moves the first request of the run of a connection at home to a slot of its own. `None` if there is no slot, or
+    /// the peer has not authenticated: it has one request at a time.
     #[cold]
     fn detach<K>(
         &mut self,
@@ -138,7 +140,7 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
-    /// Takes the replies of the detached run at `own` to its connection. If all its requests are answered, its slot is free.
+    /// Takes the replies of the detached run at `own` to its connection. With all of them answered, its slot is free.
     #[cold]
     fn rejoin(&mut self, own: ConnectionIndex, home: ConnectionIndex) {
         let Ok([slot, of_home]) = self.slots.get_disjoint_mut([own.get(), home.get()]) else {
@@ -236,8 +238,8 @@ impl<F: Framing, C> Connections<F, C> {
         }
     }
 
-    /// Frees the slots of the runs that were detached from a connection which is closed, and that are at no worker and in no
-    /// queue. The others end when their turns come.
+    /// Frees the slots of the runs that were detached from a connection which is closed, and that are at no worker and
+    /// in no queue. The others end when their turns come.
     #[cold]
     pub(super) fn free_detached_of(&mut self, home: ConnectionIndex) {
         for own in (0..self.slots.len()).map_while(ConnectionIndex::new) {

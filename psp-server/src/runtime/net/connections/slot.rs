@@ -143,8 +143,8 @@ impl<F: Framing, C> Slot<F, C> {
         }
     }
 
-    /// The peer has sent `count` bytes, which `begin` a request or not. One that sends a few bytes of a request now and then
-    /// is idle.
+    /// The peer has sent `count` bytes, which `begin` a request or not. One that sends a few bytes of a request now and
+    /// then is idle.
     pub(super) fn note_heard(&mut self, count: usize, begin: bool, now_ns: u64) {
         self.since_heard_bytes += count;
         if begin || self.since_heard_bytes >= HEARD_BYTES_MIN {

@@ -94,7 +94,7 @@ impl<F: Framing, C> Connections<F, C> {
         self.slots.len() - self.free.len()
     }
 
-    /// Connections and detached runs that have something left to do. A lingering connection has not: its last reply is sent.
+    /// Connections and detached runs that have something left to do. A lingering connection has not.
     pub(in crate::runtime::net) fn unfinished(&self) -> usize {
         self.in_use() - self.lingering
     }
