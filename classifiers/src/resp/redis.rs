@@ -102,68 +102,76 @@ mod tests {
         assert!((sum - 1.0).abs() < 1e-9, "{sum}");
     }
 
+    /// Requests, and names of their types.
+    const TYPICAL: &[(&str, &str)] = &[
+        ("PING", "health"),
+        ("client setinfo lib-name x", "health"),
+        ("CLIENT LIST", "health"),
+        ("CONFIG SET policy darc", "health"),
+        ("FUNCTION KILL", "health"),
+        ("FUNCTION LOAD x", "scan"),
+        ("FCALL f 0", "scan"),
+        ("COMMAND COUNT", "range"),
+        ("MULTI", "write"),
+        ("SCRIPT KILL", "health"),
+        ("ACL WHOAMI", "health"),
+        ("ACL LOAD", "scan"),
+        ("COMMAND DOCS", "scan"),
+        ("COMMAND", "scan"),
+        ("DEBUG SLEEP 1", "scan"),
+        ("GET k", "read"),
+        ("SET k v EX 10", "write"),
+        ("SETBIT b 7 1", "write"),
+        ("BITFIELD b INCRBY u8 0 1", "write"),
+        ("BITFIELD_RO b GET u8 0", "read"),
+        ("LPUSH l a", "write"),
+        ("BLPOP l 0", "write"),
+        ("BLMPOP 0 1 l LEFT COUNT 10000", "scan"),
+        ("SPOP s", "write"),
+        ("SPOP s 100", "range"),
+        ("SPOP s 1000", "scan"),
+        ("SRANDMEMBER s -3", "read"),
+        ("LRANGE l 0 99", "range"),
+        ("LRANGE l 0 -1", "scan"),
+        ("ZRANGE z 0 99 WITHSCORES", "range"),
+        ("ZRANGE z 0 99 BYSCORE", "scan"),
+        ("ZRANGE z 0 -1 WITHSCORES", "scan"),
+        ("ZRANGEBYSCORE z -inf +inf LIMIT 0 10", "range"),
+        ("ZRANGEBYSCORE z -inf +inf", "scan"),
+        ("XADD s MAXLEN ~ 1000 * f v", "write"),
+        ("XACK s g 1-1", "write"),
+        ("XREADGROUP GROUP g c COUNT 10 STREAMS s >", "range"),
+        ("XREAD STREAMS s 0", "scan"),
+        ("XRANGE s - + COUNT 10", "range"),
+        ("XRANGE s - +", "scan"),
+        ("SCAN 0", "range"),
+        ("SCAN 0 COUNT 10000", "scan"),
+        ("HGETALL h", "range"),
+        ("KEYS *", "scan"),
+        ("SORT l", "scan"),
+        ("SUNION a b", "scan"),
+        ("FLUSHALL", "scan"),
+        ("NOSUCHCOMMAND", "UNKNOWN"),
+    ];
+
+    /// Commands, numbers of their arguments, and names of their types.
+    const OF_MANY: [(&str, usize, &str); 6] = [
+        ("LPUSH", 9, "range"),
+        ("MGET", 8, "read"),
+        ("MGET", 128, "range"),
+        ("MGET", 1000, "scan"),
+        ("DEL", 1, "write"),
+        ("DEL", 1000, "scan"),
+    ];
+
     #[test]
     fn typical_requests_are_of_the_expected_type() {
         let classifier = RespClassifier::redis();
         let types = classifier.types();
-        let many = |command: &str, count: usize| format!("{command}{}", " k".repeat(count));
-        for (line, name) in [
-            ("PING", "health"),
-            ("client setinfo lib-name x", "health"),
-            ("CLIENT LIST", "health"),
-            ("CONFIG SET policy darc", "health"),
-            ("FUNCTION KILL", "health"),
-            ("FUNCTION LOAD x", "scan"),
-            ("FCALL f 0", "scan"),
-            ("COMMAND COUNT", "range"),
-            ("MULTI", "write"),
-            ("SCRIPT KILL", "health"),
-            ("ACL WHOAMI", "health"),
-            ("ACL LOAD", "scan"),
-            ("COMMAND DOCS", "scan"),
-            ("COMMAND", "scan"),
-            ("DEBUG SLEEP 1", "scan"),
-            ("GET k", "read"),
-            ("SET k v EX 10", "write"),
-            ("SETBIT b 7 1", "write"),
-            ("BITFIELD b INCRBY u8 0 1", "write"),
-            ("BITFIELD_RO b GET u8 0", "read"),
-            ("LPUSH l a", "write"),
-            ("BLPOP l 0", "write"),
-            ("BLMPOP 0 1 l LEFT COUNT 10000", "scan"),
-            (&many("LPUSH", 9), "range"),
-            (&many("MGET", 8), "read"),
-            (&many("MGET", 128), "range"),
-            (&many("MGET", 1000), "scan"),
-            (&many("DEL", 1), "write"),
-            (&many("DEL", 1000), "scan"),
-            ("SPOP s", "write"),
-            ("SPOP s 100", "range"),
-            ("SPOP s 1000", "scan"),
-            ("SRANDMEMBER s -3", "read"),
-            ("LRANGE l 0 99", "range"),
-            ("LRANGE l 0 -1", "scan"),
-            ("ZRANGE z 0 99 WITHSCORES", "range"),
-            ("ZRANGE z 0 99 BYSCORE", "scan"),
-            ("ZRANGE z 0 -1 WITHSCORES", "scan"),
-            ("ZRANGEBYSCORE z -inf +inf LIMIT 0 10", "range"),
-            ("ZRANGEBYSCORE z -inf +inf", "scan"),
-            ("XADD s MAXLEN ~ 1000 * f v", "write"),
-            ("XACK s g 1-1", "write"),
-            ("XREADGROUP GROUP g c COUNT 10 STREAMS s >", "range"),
-            ("XREAD STREAMS s 0", "scan"),
-            ("XRANGE s - + COUNT 10", "range"),
-            ("XRANGE s - +", "scan"),
-            ("SCAN 0", "range"),
-            ("SCAN 0 COUNT 10000", "scan"),
-            ("HGETALL h", "range"),
-            ("KEYS *", "scan"),
-            ("SORT l", "scan"),
-            ("SUNION a b", "scan"),
-            ("FLUSHALL", "scan"),
-            ("NOSUCHCOMMAND", "UNKNOWN"),
-        ] {
-            let (frame, head) = head_of_line(line);
+        let typical = TYPICAL.iter().map(|&(line, name)| (line.to_owned(), name));
+        let of_many = OF_MANY.map(|(command, count, name)| (command.to_owned() + &" k".repeat(count), name));
+        for (line, name) in typical.chain(of_many) {
+            let (frame, head) = head_of_line(&line);
             let slot = types.slot(classifier.classify(&frame, &head));
             assert_eq!(types.name_of_slot(slot), name, "{line}");
         }

@@ -117,8 +117,8 @@ fn an_arp_request_in_its_own_frame() {
     assert_eq!(reply, Ok(Frame::Arp(Arp::Reply(learnt))));
 }
 
-#[test]
-fn dropped_frames_have_their_reason() {
+/// Frames that are dropped, for each reason.
+fn dropped() -> Vec<(DropReason, Vec<u8>)> {
     use DropReason::*;
     let udp = |changes: &[(usize, u8)]| changed(UDP_REQUEST, changes);
     let echo = |changes: &[(usize, u8)]| changed(ECHO_REQUEST, changes);
@@ -132,7 +132,7 @@ fn dropped_frames_have_their_reason() {
         frame[at] ^= 0x10;
         frame
     };
-    let cases = [
+    vec![
         (WrongLength, vec![]),
         (WrongLength, bytes(UDP_REQUEST)[..13].to_vec()),
         (WrongLength, bytes(UDP_REQUEST)[..33].to_vec()),
@@ -147,11 +147,7 @@ fn dropped_frames_have_their_reason() {
         (OtherMac, udp(&[(5, 2)])),
         (Multicast, udp(&[(0, 3)])),
         (Multicast, udp(&[(6, 3)])),
-        (Multicast, {
-            let mut frame = bytes(UDP_REQUEST);
-            frame[..6].fill(0xff);
-            frame
-        }),
+        (Multicast, udp(&[0, 1, 2, 3, 4, 5].map(|at| (at, 0xff)))),
         (Vlan, udp(&[(12, 0x81)])),
         (Vlan, udp(&[(12, 0x88), (13, 0xa8)])),
         (OtherEtherType, udp(&[(12, 0x86), (13, 0xdd)])),
@@ -179,7 +175,12 @@ fn dropped_frames_have_their_reason() {
         (OtherIcmp, echo(&[(34, 0)])),
         (OtherIcmp, echo(&[(35, 1)])),
         (NoSuchPort, udp(&[(37, 0x29)])),
-    ];
+    ]
+}
+
+#[test]
+fn dropped_frames_have_their_reason() {
+    let cases = dropped();
     for (index, (reason, frame)) in cases.iter().enumerate() {
         assert_eq!(receive(frame), Err(*reason), "case {index}");
     }
