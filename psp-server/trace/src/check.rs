@@ -212,40 +212,47 @@ fn tracks(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u32, Strin
     Ok(tracks)
 }
 
+/// A counter, or an instant.
+fn mark(entry: &Entry, checked: &mut Checked) -> Result<(), Disorder> {
+    match entry.ph {
+        Phase::Counter => {
+            entry.number("requests")?;
+        }
+        Phase::Instant => {
+            ensure(entry.s.as_deref() == Some("t"), || format!("the instant `{}` has no scope", entry.name))?;
+            checked.preemptions += usize::from(entry.name == "preempt");
+            checked.stolen += usize::from(entry.name == "stolen");
+        }
+        Phase::Begin | Phase::End | Phase::Complete | Phase::Metadata => {}
+    }
+    Ok(())
+}
+
+/// The number of the request that an entry is of.
+fn request_id(entry: &Entry) -> Result<u64, Disorder> {
+    let id = entry.id.as_deref().and_then(|id| id.strip_prefix("0x"));
+    let id = id.and_then(|id| u64::from_str_radix(id, 16).ok());
+    let id = id.filter(|_| entry.cat.as_deref() == Some("request"));
+    id.ok_or_else(|| order(format!("`{}` is of no request", entry.name)))
+}
+
 /// All requests, by their numbers: each begin has its end, and waits lie within.
 fn requests(entries: &[Entry], checked: &mut Checked) -> Result<HashMap<u64, Span>, Disorder> {
     let mut begun: HashMap<u64, Vec<Begun<'_>>> = HashMap::new();
     let mut requests = HashMap::new();
     for entry in entries {
-        let at_ns = match entry.ph {
-            Phase::Metadata => continue,
-            _ => entry.at_ns()?,
-        };
-        match entry.ph {
-            Phase::Begin | Phase::End => {}
-            Phase::Counter => {
-                entry.number("requests")?;
-                continue;
-            }
-            Phase::Instant => {
-                ensure(entry.s.as_deref() == Some("t"), || format!("the instant `{}` has no scope", entry.name))?;
-                checked.preemptions += usize::from(entry.name == "preempt");
-                checked.stolen += usize::from(entry.name == "stolen");
-                continue;
-            }
-            Phase::Complete | Phase::Metadata => continue,
+        if entry.ph == Phase::Metadata {
+            continue;
         }
-        let id = entry.id.as_deref().and_then(|id| id.strip_prefix("0x"));
-        let id = id.and_then(|id| u64::from_str_radix(id, 16).ok());
-        let Some(id) = id.filter(|_| entry.cat.as_deref() == Some("request")) else {
-            return Err(order(format!("`{}` is of no request", entry.name)));
-        };
+        let at_ns = entry.at_ns()?;
+        if !matches!(entry.ph, Phase::Begin | Phase::End) {
+            mark(entry, checked)?;
+            continue;
+        }
+        let id = request_id(entry)?;
         let open = begun.entry(id).or_default();
         if entry.ph == Phase::Begin {
-            let key = match open.is_empty() {
-                true => Some(entry.number("key")?),
-                false => None,
-            };
+            let key = open.is_empty().then(|| entry.number("key")).transpose()?;
             checked.waits += usize::from(!open.is_empty());
             ensure(!requests.contains_key(&id), || format!("request {id} begins again"))?;
             open.push(Begun { name: &entry.name, from_ns: at_ns, key });
