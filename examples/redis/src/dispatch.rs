@@ -125,8 +125,7 @@ pub fn dispatch(
     }
     // A key may have expired while it was read.
     server.clients.blocked.serve(server, stats);
-    let may_have_written = || spec.flags.contains(Flag::Write) || spec.flags.contains(Flag::MayReplicate);
-    if server.persistence.log.is_on() && (spec.name == "exec" || may_have_written()) {
+    if server.persistence.log.is_on() && may_have_written(spec) {
         client.note_write();
     }
     match context.blocking {
@@ -137,6 +136,10 @@ pub fn dispatch(
         None if context.close => Outcome::Close,
         None => Outcome::Keep,
     }
+}
+
+fn may_have_written(spec: &CommandSpec) -> bool {
+    spec.flags.contains(Flag::Write) || spec.flags.contains(Flag::MayReplicate) || spec.name == "exec"
 }
 
 /// Commands that are queued behind a SELECT will run in its database.

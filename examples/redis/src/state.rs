@@ -178,7 +178,7 @@ impl ServerState {
         started.acl_pubsub_default = config.acl_pubsub_default;
     }
 
-    /// What replies to the client wait for: see [`Log::fence`](crate::persistence::Log::fence).
+    /// What replies to the client wait for: that the disk has what it has written, if `appendfsync` says so.
     #[inline]
     pub fn fence(&self, client: &ClientInfo) -> Option<Receiver<()>> {
         let log = &self.persistence.log;

@@ -307,10 +307,10 @@ impl Keyspace {
             };
             (result, done)
         };
-        let (result, done) = state.index.edit(position, key, run);
+        let (result, mut done) = state.index.edit(position, key, run);
         let [was_present, is_present] = done.presence;
         state.len = state.len + usize::from(is_present) - usize::from(was_present);
-        if let Some(entry) = done.homeless {
+        if let Some(entry) = done.homeless.take() {
             state.insert(position, entry);
         } else if was_present && !is_present {
             state.index.remove_taken(position);
@@ -319,6 +319,14 @@ impl Keyspace {
         state.reindex(position, before, after);
         shard.publish(&state, usize::from(done.is_changed));
         drop(state);
+        self.settle(key, done);
+        result
+    }
+
+    /// Tells of an update. No lock is held.
+    #[inline]
+    fn settle(&self, key: &[u8], done: Done) {
+        let [was_present, is_present] = done.presence;
         if is_present && done.is_quiet {
             self.note_len(key);
         } else if is_present {
@@ -333,7 +341,6 @@ impl Keyspace {
         if !done.garbage.is_empty() {
             self.discard_all(done.garbage);
         }
-        result
     }
 
     /// Changes two different keys at once. Locks both shards, the lower one first.
