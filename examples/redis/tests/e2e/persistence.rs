@@ -434,7 +434,8 @@ fn a_server_that_ends_while_it_loads_saves_nothing() {
 }
 
 /// What a server prints that does not begin with this file.
-fn refusal(dir: &Path, flags: &[&str]) -> String {
+/// What the program prints that ends at once, with these flags.
+pub(crate) fn refusal(dir: &Path, flags: &[&str]) -> String {
     let mut command = Command::new("timeout");
     command.args(["20", env!("CARGO_BIN_EXE_psp-redis"), "--port", "0", "--log-level", "error", "--dir"]);
     let output = command.arg(dir).args(flags).output().unwrap();
