@@ -8,7 +8,7 @@
 
 use std::cell::RefCell;
 
-use psp_protocols::resp::{Encoder, SHARED_LEN_MIN};
+use psp_protocols::resp::{Encoder, SHARED_LEN_MIN, Version};
 use psp_server::Body;
 use psp_store::{Effect, Element, Encoding, Frame, Journal, Propagate, Value};
 
@@ -29,7 +29,13 @@ pub struct Sent<'a> {
 #[derive(Debug, Default)]
 pub struct Told {
     is_recorded: bool,
-    commands: RefCell<Option<Vec<u8>>>,
+    said: RefCell<Option<Said>>,
+}
+
+#[derive(Debug, Default)]
+struct Said {
+    commands: usize,
+    bytes: Vec<u8>,
 }
 
 impl<'a> Context<'a> {
@@ -58,7 +64,11 @@ impl<'c> Sent<'c> {
 }
 
 impl Propagate for Sent<'_> {
-    fn propagate(&self, out: &mut Frame) -> bool {
+    fn commands(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn propagate(&self, out: &mut Frame) {
         put_head(self.args.len(), out);
         for arg in self.args {
             match self.body.keep(arg).filter(|_| arg.len() > COPIED_LEN_MAX) {
@@ -66,7 +76,6 @@ impl Propagate for Sent<'_> {
                 None => put_bulk(arg, out),
             }
         }
-        true
     }
 }
 
@@ -74,7 +83,7 @@ impl Told {
     /// For changes that this journal may record.
     #[must_use]
     pub fn of(journal: &Journal) -> Self {
-        Self { is_recorded: journal.is_on(), commands: RefCell::default() }
+        Self { is_recorded: journal.is_on(), said: RefCell::default() }
     }
 
     /// The change is what these words do.
@@ -86,16 +95,17 @@ impl Told {
     /// The change has no effect that matters.
     pub fn says_nothing(&self) {
         if self.is_recorded {
-            *self.commands.borrow_mut() = Some(Vec::new());
+            *self.said.borrow_mut() = Some(Said::default());
         }
     }
 
     /// Adds a command to what was said before.
     pub fn adds(&self, words: &[&[u8]]) {
         if self.is_recorded {
-            let mut commands = self.commands.borrow_mut();
-            let commands = commands.get_or_insert_default();
-            let mut encoder = Encoder::new(commands, psp_protocols::resp::Version::Resp2);
+            let mut said = self.said.borrow_mut();
+            let said = said.get_or_insert_default();
+            said.commands += 1;
+            let mut encoder = Encoder::new(&mut said.bytes, Version::Resp2);
             encoder.array(words.len());
             words.iter().for_each(|word| encoder.bulk(word));
         }
@@ -117,11 +127,14 @@ impl Told {
 }
 
 impl Propagate for Told {
-    fn propagate(&self, out: &mut Frame) -> bool {
-        let said = self.commands.borrow_mut().take();
-        let is_said = said.is_some();
-        out.put(&said.unwrap_or_default());
-        is_said
+    fn commands(&self) -> Option<usize> {
+        self.said.borrow().as_ref().map(|said| said.commands)
+    }
+
+    fn propagate(&self, out: &mut Frame) {
+        if let Some(said) = self.said.borrow_mut().take() {
+            out.put(&said.bytes);
+        }
     }
 }
 

@@ -14,13 +14,14 @@
 use std::fmt;
 use std::ops::Deref;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::entry::{Entry, Slot};
-use crate::keyspace::Keyspace;
+use crate::keyspace::{Keyspace, Old};
 use crate::value::Value;
 
 /// Bytes of records that are kept together in memory.
@@ -60,8 +61,11 @@ pub trait Encoding: Send + Sync {
 
 /// Says what a change does in fewer bytes than the values that it leaves.
 pub trait Propagate {
-    /// Adds what the change does that was just made. Its keys are locked. `false` leaves it to the values.
-    fn propagate(&self, out: &mut Frame) -> bool;
+    /// How many commands say what the change does that was just made; `None` leaves it to the values.
+    fn commands(&self) -> Option<usize>;
+
+    /// Adds these commands. The keys of the change are locked.
+    fn propagate(&self, out: &mut Frame);
 }
 
 /// Bytes, of which long parts are shared with the values that they are of.
@@ -129,7 +133,7 @@ impl Frame {
 #[derive(Debug, Default)]
 struct Tail {
     frame: Frame,
-    records: u64,
+    commands: usize,
     /// `None` if the next record has to say it.
     database: Option<usize>,
     /// Bytes of records before those of `frame`.
@@ -159,7 +163,6 @@ pub struct Journal {
     encoding: OnceLock<Box<dyn Encoding>>,
     records: Records,
     end: AtomicU64,
-    waiting_bytes: AtomicUsize,
 }
 
 impl fmt::Debug for Journal {
@@ -178,7 +181,6 @@ impl Journal {
             encoding: OnceLock::new(),
             records: Records::default(),
             end: AtomicU64::new(0),
-            waiting_bytes: AtomicUsize::new(0),
         }
     }
 
@@ -210,13 +212,6 @@ impl Journal {
         self.end.load(Ordering::Acquire)
     }
 
-    /// Bytes of records that were not [taken](Self::take) yet.
-    #[inline]
-    #[must_use]
-    pub fn waiting_bytes(&self) -> usize {
-        self.waiting_bytes.load(Ordering::Relaxed)
-    }
-
     /// Takes the records since the last time.
     #[must_use]
     pub fn take(&self) -> Batch {
@@ -225,7 +220,6 @@ impl Journal {
         let begin = tail.taken;
         tail.taken += frame.len() as u64;
         let cuts = std::mem::take(&mut tail.cuts);
-        self.waiting_bytes.store(0, Ordering::Relaxed);
         drop(tail);
         Batch { begin, parts: frame.into_parts(), cuts }
     }
@@ -242,17 +236,21 @@ impl Journal {
     /// Records what is no change of a key. The caller holds what orders it among its like.
     pub fn record(&self, propagate: &dyn Propagate) {
         if self.is_on() {
-            self.add(|tail| {
-                propagate.propagate(&mut tail.frame);
-            });
+            self.add(propagate.commands().unwrap_or(0), |tail| propagate.propagate(&mut tail.frame));
         }
     }
 
-    fn add(&self, add: impl FnOnce(&mut Tail)) {
+    /// Adds so many commands, which take effect at once.
+    fn add(&self, commands: usize, add: impl FnOnce(&mut Tail)) {
         let mut tail = self.records.0.lock();
+        if commands > 1 {
+            self.encode(Effect::Begin, &mut tail.frame);
+        }
         add(&mut tail);
+        if commands > 1 {
+            self.encode(Effect::End, &mut tail.frame);
+        }
         self.end.store(tail.taken + tail.frame.len() as u64, Ordering::Release);
-        self.waiting_bytes.store(tail.frame.len(), Ordering::Relaxed);
     }
 
     fn encode(&self, effect: Effect<'_>, out: &mut Frame) {
@@ -271,7 +269,7 @@ impl Journal {
     /// Two databases have exchanged what they hold. The locks of both are held.
     pub(crate) fn record_swap(&self, one: usize, other: usize) {
         if self.is_on() {
-            self.add(|tail| self.encode(Effect::Swapped(one, other), &mut tail.frame));
+            self.add(1, |tail| self.encode(Effect::Swapped(one, other), &mut tail.frame));
         }
     }
 
@@ -279,22 +277,15 @@ impl Journal {
     pub(crate) fn record_commit(&self, records: &Records, swaps: impl IntoIterator<Item = [usize; 2]>) {
         let mut of_fork = records.0.lock();
         for [one, other] in swaps {
-            of_fork.records += 1;
+            of_fork.commands += 1;
             self.encode(Effect::Swapped(one, other), &mut of_fork.frame);
         }
-        if of_fork.records == 0 {
+        if of_fork.commands == 0 {
             return;
         }
-        let is_one = of_fork.records == 1;
-        self.add(|tail| {
-            if !is_one {
-                self.encode(Effect::Begin, &mut tail.frame);
-            }
+        self.add(of_fork.commands, |tail| {
             tail.frame.append(std::mem::take(&mut of_fork.frame));
             tail.database = of_fork.database.or(tail.database);
-            if !is_one {
-                self.encode(Effect::End, &mut tail.frame);
-            }
         });
     }
 }
@@ -302,8 +293,8 @@ impl Journal {
 /// What a change leaves at one key, to be recorded.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Left<'a> {
-    pub(crate) key: &'a [u8],
-    pub(crate) value: Option<(&'a Value, Option<u64>)>,
+    key: &'a [u8],
+    value: Option<(&'a Value, Option<u64>)>,
 }
 
 impl<'a> Left<'a> {
@@ -359,36 +350,48 @@ impl<'k> Recorder<'k> {
         Some(Self { journal, of_fork, number: keyspace.number() })
     }
 
-    fn add(self, add: impl FnOnce(&mut Frame)) {
-        let add = |tail: &mut Tail| {
-            self.journal.select(self.number, tail);
-            let len = tail.frame.len();
-            add(&mut tail.frame);
-            tail.records += u64::from(tail.frame.len() > len);
-        };
+    /// Adds so many commands, which take effect at once: a fork's do with all others of its transaction.
+    fn add(self, commands: usize, add: impl FnOnce(&mut Tail)) {
         match self.of_fork {
-            None => self.journal.add(add),
-            Some(records) => add(&mut records.0.lock()),
+            None => self.journal.add(commands, add),
+            Some(records) => {
+                let mut tail = records.0.lock();
+                add(&mut tail);
+                tail.commands += commands;
+            }
         }
     }
 
     /// Records what a change has left at these keys, or what says it shorter.
     #[cold]
     pub(crate) fn record(self, propagate: Option<&dyn Propagate>, left: &[Left<'_>]) {
-        if let Some(propagate) = propagate {
-            let mut is_done = false;
-            self.add(|frame| is_done = propagate.propagate(frame));
-            if is_done {
-                return;
-            }
-        }
-        for left in left {
-            let frame = self.frame(*left);
-            self.add(|tail| tail.append(frame));
+        match propagate.and_then(|propagate| Some((propagate, propagate.commands()?))) {
+            Some((_, 0)) => {}
+            Some((propagate, commands)) => self.add(commands, |tail| {
+                self.journal.select(self.number, tail);
+                propagate.propagate(&mut tail.frame);
+            }),
+            None => Self::record_all(left.iter().map(|left| (self, *left))),
         }
     }
 
-    /// What says that a key holds what a change leaves. It is made before the journal's mutex is taken.
+    /// Records what one change has left at these keys, each of which has its recorder.
+    pub(crate) fn record_all<'l>(left: impl IntoIterator<Item = (Self, Left<'l>)>) {
+        // Values are written before the journal's mutex is taken.
+        let frames = left.into_iter().map(|(recorder, left)| (recorder, recorder.frame(left)));
+        let frames: SmallVec<[(Self, Frame); 2]> = frames.collect();
+        let Some(&(recorder, _)) = frames.first() else {
+            return;
+        };
+        recorder.add(frames.len(), |tail| {
+            for (Self { journal, number, .. }, frame) in frames {
+                journal.select(number, tail);
+                tail.frame.append(frame);
+            }
+        });
+    }
+
+    /// What says that a key holds what a change leaves.
     pub(crate) fn frame(self, left: Left<'_>) -> Frame {
         let mut frame = Frame::default();
         self.journal.encode(left.effect(), &mut frame);
@@ -396,39 +399,17 @@ impl<'k> Recorder<'k> {
     }
 
     pub(crate) fn record_frame(self, frame: Frame) {
-        self.add(|tail| tail.append(frame));
-    }
-
-    /// Records what one change leaves at several keys, as one effect.
-    #[cold]
-    pub(crate) fn record_together(self, left: &[Left<'_>]) {
-        let mut frame = Frame::default();
-        for left in left {
-            self.journal.encode(left.effect(), &mut frame);
-        }
-        let is_one = left.len() < 2;
-        let has_frame = self.of_fork.is_some() || is_one;
-        self.add(|tail| {
-            if !has_frame {
-                self.journal.encode(Effect::Begin, tail);
-            }
-            tail.append(frame);
-            if !has_frame {
-                self.journal.encode(Effect::End, tail);
-            }
+        self.add(1, |tail| {
+            self.journal.select(self.number, tail);
+            tail.frame.append(frame);
         });
     }
 
     #[cold]
-    pub(crate) fn record_removed<'a>(self, keys: impl IntoIterator<Item = &'a [u8]>) {
-        for key in keys {
-            self.add(|frame| self.journal.encode(Effect::Removed(key), frame));
-        }
-    }
-
-    #[cold]
     pub(crate) fn record_cleared(self) {
-        self.add(|frame| self.journal.encode(Effect::Cleared, frame));
+        let mut frame = Frame::default();
+        self.journal.encode(Effect::Cleared, &mut frame);
+        self.record_frame(frame);
     }
 }
 
@@ -477,12 +458,12 @@ impl Writer<'_> {
 
     /// [`Keyspace::update_large`].
     pub fn update_large<R>(self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
-        self.keyspace.update_large_as(self.propagate, key, change)
+        self.keyspace.update_apart((key, self.propagate), Old::Whole, change)
     }
 
     /// [`Keyspace::update_part`].
     pub fn update_part<R>(self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
-        self.keyspace.update_part_as(self.propagate, key, change)
+        self.keyspace.update_apart((key, self.propagate), Old::Part, change)
     }
 }
 
@@ -538,9 +519,12 @@ mod tests {
     struct Append(String);
 
     impl Propagate for Append {
-        fn propagate(&self, out: &mut Frame) -> bool {
+        fn commands(&self) -> Option<usize> {
+            Some(1)
+        }
+
+        fn propagate(&self, out: &mut Frame) {
             out.put(self.0.as_bytes());
-            true
         }
     }
 
@@ -740,6 +724,19 @@ mod tests {
             fork.get(1).insert(b"l", Value::string(b"4"));
         });
         assert_eq!(take(&all), "begin\nselect 0\nset k 3\nselect 1\nset l 4\nend\n");
+        let both = [b"m".as_slice(), b"n"].map(|key| (key, Value::string(b"5")));
+        all.transact(&[], |fork| fork.get(1).insert_all(both.clone()));
+        assert_eq!(
+            take(&all),
+            "begin\nselect 1\nset m 5\nset n 5\nend\n",
+            "one change of a transaction has two commands"
+        );
+        Keyspace::update_both([(all.get(1), b"m"), (all.get(2), b"m")], |from, to| to.insert(from.remove().unwrap()));
+        assert_eq!(
+            take(&all),
+            "begin\ndel m\nselect 2\nset m 5\nend\n",
+            "a key is in one database at any time"
+        );
         all.transact(&[], |fork| {
             fork.get(0).insert(b"k", Value::string(b"5"));
             fork.roll_back();

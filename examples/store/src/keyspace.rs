@@ -71,7 +71,7 @@ pub struct Keyspace {
 
 /// What the version before an update does not share with the one after.
 #[derive(Clone, Copy)]
-enum Old {
+pub(crate) enum Old {
     /// Perhaps all of it.
     Whole,
     /// What the update has copied, which was little.
@@ -434,35 +434,17 @@ impl Keyspace {
     /// again: if it takes long, in [turn](crate::Databases::take_turns_by) with its like, and the last time under the
     /// lock ([`Slot::is_locked`]). `change` must therefore have no effect outside its slot.
     pub fn update_large<R>(&self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
-        self.update_large_as(None, key, change)
-    }
-
-    pub(crate) fn update_large_as<R>(
-        &self,
-        propagate: Option<&dyn Propagate>,
-        key: &[u8],
-        change: impl FnMut(&mut Slot<'_>) -> R,
-    ) -> R {
-        self.update_apart((key, propagate), Old::Whole, change)
+        self.update_apart((key, None), Old::Whole, change)
     }
 
     /// As [`update_large`](Self::update_large), for a change of some elements of a value that may have many more. It
     /// leaves no garbage to the reaper: what the old version alone holds is as little as the change has copied. Changes
     /// of a busy moment would make more of it than the reaper drops.
     pub fn update_part<R>(&self, key: &[u8], change: impl FnMut(&mut Slot<'_>) -> R) -> R {
-        self.update_part_as(None, key, change)
+        self.update_apart((key, None), Old::Part, change)
     }
 
-    pub(crate) fn update_part_as<R>(
-        &self,
-        propagate: Option<&dyn Propagate>,
-        key: &[u8],
-        change: impl FnMut(&mut Slot<'_>) -> R,
-    ) -> R {
-        self.update_apart((key, propagate), Old::Part, change)
-    }
-
-    fn update_apart<R>(
+    pub(crate) fn update_apart<R>(
         &self,
         (key, propagate): (&[u8], Option<&dyn Propagate>),
         old: Old,
@@ -531,10 +513,9 @@ impl Keyspace {
         };
         if unchanged {
             if let Some(recorder) = Recorder::of(self) {
-                let left = Left::of_entry(key, entry.as_ref());
                 match frame {
                     Some(frame) => recorder.record_frame(frame),
-                    None => recorder.record(propagate, &[left]),
+                    None => recorder.record(propagate, &[Left::of_entry(key, entry.as_ref())]),
                 }
             }
             // The snapshot holds it, too.
@@ -808,7 +789,7 @@ impl Keyspace {
             expiry: [victim.expire_at_ms(), None],
         });
         if let Some(recorder) = Recorder::of(self) {
-            recorder.record_removed([key]);
+            recorder.record(None, &[Left::nothing(key)]);
         }
         shard.publish(&state, 1);
         drop(state);
@@ -839,7 +820,7 @@ impl Keyspace {
             expired.extend(state.take_expired(position, now_ms));
         }
         if let Some(recorder) = Recorder::of(self) {
-            recorder.record_removed(expired.iter().map(Entry::key));
+            expired.iter().for_each(|entry| recorder.record(None, &[Left::nothing(entry.key())]));
         }
         shard.publish(&state, expired.len());
         drop(state);
@@ -1165,7 +1146,7 @@ fn record_update(
 ) {
     let is_present = slot.value().is_some();
     if expired {
-        recorder.record_removed([slot.key()]);
+        recorder.record(None, &[Left::nothing(slot.key())]);
     }
     if is_present && is_changed || was_present && !is_present && !expired {
         recorder.record(propagate, &[Left::of_slot(slot)]);
@@ -1184,7 +1165,7 @@ fn record_both(
     };
     let all = [first, second].into_iter().zip(slots).zip(expired);
     for ((recorder, slot), _) in all.clone().filter(|(_, expired)| *expired > 0) {
-        recorder.record_removed([slot.key()]);
+        recorder.record(None, &[Left::nothing(slot.key())]);
     }
     let is_one_database = places[0].0.number() == places[1].0.number();
     let is_recorded = |slot: &Slot<'_>, expired| slot.is_changed() && (expired == 0 || slot.value().is_some());
@@ -1195,7 +1176,8 @@ fn record_both(
         [(recorder, one), (_, other)] if is_one_database => {
             recorder.record(propagate, &[Left::of_slot(one), Left::of_slot(other)]);
         }
-        several => several.iter().for_each(|(recorder, slot)| recorder.record(None, &[Left::of_slot(slot)])),
+        [(recorder, one)] if is_one_database => recorder.record(propagate, &[Left::of_slot(one)]),
+        several => Recorder::record_all(several.iter().map(|(recorder, slot)| (*recorder, Left::of_slot(slot)))),
     }
 }
 

@@ -196,8 +196,7 @@ impl Keyspace {
             return false;
         }
         if let Some(recorder) = Recorder::of(self) {
-            let left: Vec<Left<'_>> = entries.iter().map(|entry| Left::of_entry(entry.key(), Some(entry))).collect();
-            recorder.record_together(&left);
+            Recorder::record_all(entries.iter().map(|entry| (recorder, Left::of_entry(entry.key(), Some(entry)))));
         }
         let mut replaced = SmallVec::<[_; 16]>::new();
         for (placed, entry) in keys.iter().zip(entries) {
@@ -233,8 +232,8 @@ impl Keyspace {
             removed.push(old);
         }
         if let Some(recorder) = Recorder::of(self) {
-            let gone: Vec<Left<'_>> = { removed.iter().flatten() }.map(|entry| Left::nothing(entry.key())).collect();
-            recorder.record_together(&gone);
+            let gone = removed.iter().flatten();
+            Recorder::record_all(gone.map(|entry| (recorder, Left::nothing(entry.key()))));
         }
         drop(locks);
         let mut count = 0;

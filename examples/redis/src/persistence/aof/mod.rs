@@ -70,7 +70,7 @@ impl Fsync {
 }
 
 /// Bytes that may wait to be written. Whoever writes more waits, too.
-const WAITING_BYTES_MAX: usize = 64 << 20;
+const WAITING_BYTES_MAX: u64 = 64 << 20;
 
 /// What is known of the files.
 #[derive(Debug, Default)]
@@ -331,7 +331,7 @@ impl Log {
     pub(crate) fn fence(&self, journal: &Journal) -> Option<Receiver<()>> {
         let reached = if self.fsync() == Fsync::Always {
             self.synced.reaches(journal.end())
-        } else if journal.waiting_bytes() > WAITING_BYTES_MAX {
+        } else if journal.end().saturating_sub(self.written.passed()) > WAITING_BYTES_MAX {
             self.written.reaches(journal.end())
         } else {
             None

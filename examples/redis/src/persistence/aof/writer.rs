@@ -76,10 +76,9 @@ impl Writer {
             let is_closing = self.log.is_closing.load(Ordering::Acquire);
             self.take();
             let written = self.write();
-            if written.is_ok() {
-                self.log.note_written();
-            } else if let Err((what, error)) = &written {
-                self.log.note_failure(what, error);
+            match &written {
+                Ok(()) => self.log.note_written(),
+                Err((what, error)) => self.log.note_failure(what, error),
             }
             let released = self.sync_if_due(is_closing);
             // At the end there is no later.
@@ -172,6 +171,7 @@ impl Writer {
         let (file, len, part) = self.log.open_next()?;
         self.target = Some(Target { file, len });
         self.end = cut;
+        self.log.written.pass(cut);
         self.is_synced = false;
         self.log.note_cut(cut, part);
         Ok(())
