@@ -179,6 +179,12 @@ impl Databases {
         self.shared.keeps_expired.store(keeps, Ordering::Relaxed);
     }
 
+    /// Whether no key expires, for changes that were made at other times and are repeated: what expired then was removed
+    /// then.
+    pub fn expire_nothing(&self, expires_nothing: bool) {
+        self.shared.expires_nothing.store(expires_nothing, Ordering::Relaxed);
+    }
+
     /// Counts accesses to keys from now on, or stops to count them.
     pub fn count_accesses(&self, counts: bool) {
         self.shared.clock.set_counts(counts);

@@ -201,8 +201,17 @@ impl Keyspace {
     /// alive.
     #[must_use]
     pub fn now(&self) -> Now {
-        let origin = self.origin.as_ref();
-        origin.map_or_else(Now::default, |origin| Now::at(origin.now_ms))
+        match &self.origin {
+            Some(origin) => Now::at(origin.now_ms),
+            None if self.shared.expires_nothing() => Now::at(0),
+            None => Now::default(),
+        }
+    }
+
+    /// Whether a key that expires at `at_ms` is to be gone `now`.
+    #[must_use]
+    pub fn has_passed(&self, at_ms: u64, now: &Now) -> bool {
+        at_ms <= now.ms() && !self.shared.expires_nothing()
     }
 
     /// Reads a key without holding its lock. `read` sees the value as it was at one instant.
@@ -505,14 +514,18 @@ impl Keyspace {
         let (is_present, is_quiet) = (entry.is_some(), slot.wakes_nobody());
         let shard = self.shard(position);
         let mut state = shard.state.lock();
-        let current = state.find(position, key).filter(|entry| !entry.is_expired(&self.now()));
-        let unchanged = match (current, expected) {
+        let (found, now) = (state.find(position, key), self.now());
+        let has_expired = found.is_some_and(|entry| entry.is_expired(&now));
+        let unchanged = match (found.filter(|_| !has_expired), expected) {
             (None, None) => true,
             (Some(current), Some(expected)) => current.is(expected),
             _ => false,
         };
         if unchanged {
             if let Some(recorder) = Recorder::of(self) {
+                if has_expired {
+                    recorder.record(None, &[Left::nothing(key)]);
+                }
                 match frame {
                     Some(frame) => recorder.record_frame(frame),
                     None => recorder.record(propagate, &[Left::of_entry(key, entry.as_ref())]),
@@ -804,7 +817,7 @@ impl Keyspace {
         let Some(shard) = self.shards.get(index) else {
             return 0;
         };
-        let keeps_expired = self.shared.keeps_expired.load(Ordering::Relaxed);
+        let keeps_expired = self.shared.keeps_expired.load(Ordering::Relaxed) || self.shared.expires_nothing();
         if keeps_expired || shard.volatile_len.load(Ordering::Relaxed) == 0 {
             return 0;
         }

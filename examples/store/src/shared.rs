@@ -1,7 +1,7 @@
 //! What the databases of one server share.
 
 use std::fmt;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::RwLock;
@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) yield_by: OnceLock<fn()>,
     /// Keys that have expired stay for now. No request finds them.
     pub(crate) keeps_expired: AtomicBool,
+    /// No key expires for now, whatever the time.
+    pub(crate) expires_nothing: AtomicBool,
     /// The shards of all databases that have been used, in the order of their first use.
     pub(crate) roots: RwLock<Vec<Arc<[Shard]>>>,
     pub(crate) journal: Journal,
@@ -50,9 +52,16 @@ impl Shared {
             turns: OnceLock::new(),
             yield_by: OnceLock::new(),
             keeps_expired: AtomicBool::new(false),
+            expires_nothing: AtomicBool::new(false),
             roots: RwLock::default(),
             journal: Journal::new(),
         })
+    }
+
+    /// Whether no key expires for now.
+    #[inline]
+    pub(crate) fn expires_nothing(&self) -> bool {
+        self.expires_nothing.load(Ordering::Relaxed)
     }
 
     /// Runs `body`, which holds many locks.

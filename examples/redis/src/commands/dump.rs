@@ -94,7 +94,7 @@ fn restore(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>
     let value = rdb::read_value(&mut reader.within(&has_room), value_len_max);
     growth.check()?;
     let value = value.map_err(|Malformed| CommandError::line("ERR Bad data format"))?;
-    let is_expired = expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms);
+    let is_expired = expire_at_ms.is_some_and(|at_ms| context.store.has_passed(at_ms, &context.now));
     context.store.update(key, |slot| {
         if slot.value().is_some() {
             if !options.replace {

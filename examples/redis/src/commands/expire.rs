@@ -98,7 +98,7 @@ fn set_expiry(
             return false;
         }
         match u64::try_from(deadline_ms) {
-            Ok(deadline_ms) if deadline_ms > context.now.ms() => {
+            Ok(deadline_ms) if !context.store.has_passed(deadline_ms, &context.now) => {
                 slot.set_expire_at_ms(Some(deadline_ms));
                 told.says_expiry(args[1], Some(deadline_ms));
             }

@@ -64,6 +64,8 @@ pub(super) struct FileReader<R> {
     checksum: u64,
     checks: bool,
     has_checksum: bool,
+    /// Commands of a log may follow.
+    begins_log: bool,
     /// Why the file gave no more.
     problem: Option<String>,
 }
@@ -84,6 +86,7 @@ impl<R: Read> FileReader<R> {
             checksum: 0,
             checks,
             has_checksum: true,
+            begins_log: false,
             problem: None,
         };
         let mut head = [0; HEAD_LEN];
@@ -103,6 +106,12 @@ impl<R: Read> FileReader<R> {
         }
         reader.has_checksum = version >= CHECKSUM_SINCE;
         Ok(reader)
+    }
+
+    /// Lets commands of a log follow the data.
+    pub(super) fn begins_log(mut self) -> Self {
+        self.begins_log = true;
+        self
     }
 
     /// Bytes that were read.
@@ -165,7 +174,7 @@ impl<R: Read> FileReader<R> {
         Ok(Entry { key, value, expire_at_ms, idle_s, frequency })
     }
 
-    /// Checks the checksum, and that nothing follows.
+    /// Checks the checksum, and that nothing follows but a log.
     fn end(&mut self) -> Result<(), FileError> {
         if self.has_checksum {
             self.sum();
@@ -179,6 +188,9 @@ impl<R: Read> FileReader<R> {
                 let what = format!("the checksum is {stored:016x}, and that of the content is {expected:016x}");
                 return Err(self.error(what));
             }
+        }
+        if self.begins_log {
+            return Ok(());
         }
         let mut more = [0];
         match self.fill(&mut more) {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use psp_store::{Value, unix_time_ms};
+use psp_store::{Keyspace, Now, Value};
 
 use super::file_reader::{Entry, FileError, FileReader, Item};
 use crate::commands::functions::load_library;
@@ -144,18 +144,22 @@ pub(super) fn load(
 ) -> Result<Loaded, LoadError> {
     let file = File::open(path)?;
     progress.begin(file.metadata()?.len());
-    load_from(server, Watched::new(file, path, progress, goes_on), present, goes_on).map(|(loaded, _)| loaded)
+    let file = Watched::new(file, path, progress, goes_on);
+    let mut reader = FileReader::new(file, server.settings.config.rdbchecksum)?;
+    load_from(server, &mut reader, present, goes_on)
 }
 
-/// Reads a file from where it stands. Returns what it had, and how many bytes that were.
+/// Reads what an RDB file has.
+///
+/// # Errors
+/// As [`load`].
 pub(super) fn load_from(
     server: &ServerState,
-    file: Watched<'_>,
+    reader: &mut FileReader<Watched<'_>>,
     present: Present,
     goes_on: &dyn Fn() -> bool,
-) -> Result<(Loaded, u64), LoadError> {
-    let mut reader = FileReader::new(file, server.settings.config.rdbchecksum)?;
-    let now_ms = unix_time_ms();
+) -> Result<Loaded, LoadError> {
+    let now = Now::default();
     let (mut loaded, mut database) = (Loaded::default(), 0);
     loop {
         let next = reader.next(&|| {});
@@ -182,11 +186,12 @@ pub(super) fn load_from(
                 database = number.ok_or_else(too_many)?;
             }
             Item::Entry(entry) => {
-                if entry.expire_at_ms.is_some_and(|at_ms| at_ms <= now_ms) {
+                let store = server.databases.get(database);
+                if entry.expire_at_ms.is_some_and(|at_ms| store.has_passed(at_ms, &now)) {
                     loaded.expired += 1;
                 } else if is_empty(&entry.value) {
                     loaded.empty += 1;
-                } else if store(server, database, entry, present) {
+                } else if put(store, entry, present) {
                     loaded.keys += 1;
                 } else {
                     return Err(reader.error("a key comes twice").into());
@@ -195,7 +200,7 @@ pub(super) fn load_from(
             Item::End => break,
         }
     }
-    Ok((loaded, reader.offset()))
+    Ok(loaded)
 }
 
 /// Says where the file is from.
@@ -210,9 +215,9 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Stores a key. `false` if it is there, and may not.
-fn store(server: &ServerState, database: usize, entry: Entry, present: Present) -> bool {
+fn put(store: &Keyspace, entry: Entry, present: Present) -> bool {
     let Entry { key, value, expire_at_ms, idle_s, frequency } = entry;
-    server.databases.get(database).update(&key, |slot| {
+    store.update(&key, |slot| {
         if slot.value().is_some() && present == Present::IsError {
             return false;
         }

@@ -144,11 +144,36 @@ impl Folder {
     pub(super) fn read(&self) -> io::Result<Option<Manifest>> {
         let path = self.manifest_path();
         let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return self.check_for_parts().map(|()| None),
             text => text?,
         };
         let wrong = |what| io::Error::new(io::ErrorKind::InvalidData, format!("{}, {what}", path.display()));
         Manifest::parse(&text).map(Some).map_err(wrong)
+    }
+
+    /// Without a manifest there must be no log with changes: a new one would take its place. A server that was killed
+    /// before its first manifest leaves a base, or an increment that nothing needs.
+    fn check_for_parts(&self) -> io::Result<()> {
+        let files = match fs::read_dir(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            files => files?,
+        };
+        let (mut has_base, mut has_changes) = (false, false);
+        for file in files {
+            let file = file?;
+            let name = file.file_name().to_string_lossy().into_owned();
+            if let Some(name) = name.strip_prefix(&self.prefix) {
+                has_base |= name.contains(".base.");
+                has_changes |= name.ends_with(".incr.aof") && file.metadata()?.len() > 0;
+            }
+        }
+        match has_base && has_changes {
+            true => {
+                let what = format!("{} has a log, and no manifest that names its files", self.path.display());
+                Err(io::Error::new(io::ErrorKind::InvalidData, what))
+            }
+            false => Ok(()),
+        }
     }
 
     /// Has this manifest take the place of the one before, once the disk has it.

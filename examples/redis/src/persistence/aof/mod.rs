@@ -11,6 +11,7 @@
 //! | --- | --- |
 //! | `manifest.rs` | which files there are |
 //! | `log_reader.rs`, `replay.rs` | from the files to the databases |
+//! | `starting.rs` | the start and the end |
 //! | `writer.rs` | from the journal to the last file |
 //! | `fences.rs` | who waits for the disk |
 //! | `rewriting.rs` | a new base |
@@ -102,7 +103,7 @@ pub(crate) struct Log {
     rewrite_size_min: AtomicU64,
     loads_truncated: AtomicBool,
     reads_durable: AtomicBool,
-    dir: Mutex<Folder>,
+    folder: Folder,
     state: Mutex<State>,
     /// All of the journal before is in the file, or is on the disk.
     written: Fence,
@@ -154,10 +155,10 @@ impl Log {
             rewrite_size_min: AtomicU64::new(config.auto_aof_rewrite_min_size),
             loads_truncated: AtomicBool::new(config.aof_load_truncated),
             reads_durable: AtomicBool::new(config.aof_read_durable),
-            dir: Mutex::new(Folder {
+            folder: Folder {
                 path: dir.join(&config.appenddirname),
                 prefix: config.appendfilename.clone(),
-            }),
+            },
             state: Mutex::default(),
             written: Fence::default(),
             synced: Fence::default(),
@@ -238,10 +239,6 @@ impl Log {
 
     pub(crate) fn set_reads_durable(&self, are: bool) {
         self.reads_durable.store(are, Ordering::Relaxed);
-    }
-
-    fn folder(&self) -> Folder {
-        self.dir.lock().clone()
     }
 
     /// Whether writes get an error: the log cannot take them.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use psp_protocols::resp::{CommandId, Encoder};
 use psp_server::Body;
+use psp_store::Now;
 
 use super::log_reader::Command;
 use crate::client::Client;
@@ -55,9 +56,8 @@ impl<'s> Replay<'s> {
         self.transaction.is_some()
     }
 
-    /// A part of the log begins. What a part before has of a transaction without an end takes no effect.
-    pub(super) fn begin_part(&mut self) {
-        self.transaction = None;
+    /// A part of the log begins.
+    pub(super) const fn begin_part(&mut self) {
         self.database = 0;
     }
 
@@ -98,6 +98,8 @@ impl<'s> Replay<'s> {
         let mut context = Context {
             body: Body::default(),
             may_block: false,
+            // Streams tell the time. No key expires.
+            now: Now::default(),
             ..Context::new(self.server, &self.client, &self.stats)
         };
         context.select(self.database);

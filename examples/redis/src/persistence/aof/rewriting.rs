@@ -59,8 +59,8 @@ impl Log {
     }
 
     fn write_base(&self, server: &ServerState, goes_on: &dyn Fn() -> bool) -> Result<String, SaveError> {
-        let folder = self.folder();
-        fs::create_dir_all(&folder.path).map_err(|error| refused("make the folder", &folder, error))?;
+        let folder = &self.folder;
+        fs::create_dir_all(&folder.path).map_err(|error| refused("make the folder", folder, error))?;
         let is_on = self.is_on();
         let journal = server.databases.journal();
         let (snapshot, cut) = server.databases.snapshot(|| is_on.then(|| journal.cut()));
@@ -87,8 +87,7 @@ impl Log {
             None => None,
             Some(cut) => Some(self.wait_for_cut(cut, goes_on)?),
         };
-        self.adopt(&folder, base, first)
-            .map_err(|error| refused("write the manifest in", &folder, error))
+        self.adopt(base, first).map_err(|error| refused("write the manifest in", folder, error))
     }
 
     /// The file that begins at the cut, which what was recorded before may have to reach the disk for.
@@ -105,7 +104,8 @@ impl Log {
     }
 
     /// The base and the files from `first` on are the log from now on.
-    fn adopt(&self, folder: &Folder, base: Part, first: Option<Part>) -> io::Result<String> {
+    fn adopt(&self, base: Part, first: Option<Part>) -> io::Result<String> {
+        let folder = &self.folder;
         let mut state = self.state.lock();
         let name = base.name.clone();
         let is_kept = |part: &Part| first.as_ref().is_some_and(|first| part.number >= first.number);

@@ -10,7 +10,10 @@ use super::log_reader::{LogError, LogReader};
 use super::manifest::Part;
 use super::replay::{Replay, Replayed};
 use super::{Log, writer};
+use psp_store::Databases;
+
 use crate::effects::RespEncoding;
+use crate::persistence::file_reader::FileReader;
 use crate::persistence::load::{LoadError, LoadProgress, Loaded, Present, Watched, load_from};
 use crate::persistence::place::SaveError;
 use crate::state::ServerState;
@@ -24,7 +27,7 @@ impl Log {
     /// # Errors
     /// Its manifest cannot be read.
     pub(in crate::persistence) fn is_there(&self) -> io::Result<bool> {
-        Ok(self.folder().read()?.is_some())
+        Ok(self.folder.read()?.is_some())
     }
 
     /// Runs again what the files have.
@@ -37,8 +40,10 @@ impl Log {
         progress: &LoadProgress,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<(Loaded, Replayed), LoadError> {
-        let folder = self.folder();
+        let folder = &self.folder;
         let manifest = folder.read()?.unwrap_or_default();
+        // What expired before is in the log as removed.
+        let _repeated = Repeated::begin(&server.databases);
         let parts: Vec<&Part> = manifest.base.iter().chain(&manifest.increments).collect();
         progress.begin(folder.bytes_of(&manifest));
         let mut loaded = Loaded::default();
@@ -73,15 +78,12 @@ impl Log {
         let mut offset = 0;
         if begins_as_rdb(&mut file)? {
             let watched = Watched::new(file.try_clone()?, path, progress, goes_on);
-            let (found, end) = load_from(server, watched, Present::IsError, goes_on)?;
-            loaded.add(found);
-            offset = end;
+            let mut reader = FileReader::new(watched, server.settings.config.rdbchecksum)?.begins_log();
+            loaded.add(load_from(server, &mut reader, Present::IsError, goes_on)?);
+            offset = reader.offset();
             file.seek(SeekFrom::Start(offset))?;
         }
         let len = file.metadata()?.len();
-        if path.extension().is_some_and(|extension| extension == "rdb") {
-            return Ok(len);
-        }
         let mut reader = LogReader::new(Watched::new(file, path, progress, goes_on), offset);
         let mut whole = offset;
         let problem = loop {
@@ -128,18 +130,18 @@ impl Log {
         server: &ServerState,
         goes_on: &dyn Fn() -> bool,
     ) -> Result<(), SaveError> {
+        let system = |what| {
+            let path = self.folder.path.display().to_string();
+            move |error| SaveError::System { what, path, error }
+        };
         let has_files = self.state.lock().is_complete;
         if !has_files {
-            self.forget_files();
+            self.forget_files().map_err(system("read the manifest in"))?;
         }
         self.is_closing.store(false, Ordering::Release);
         self.note_mended();
         server.databases.journal().begin(RespEncoding);
-        let thread = writer::start(&server.databases, self).map_err(|error| SaveError::System {
-            what: "start the thread of",
-            path: self.folder().path.display().to_string(),
-            error,
-        })?;
+        let thread = writer::start(&server.databases, self).map_err(system("start the thread of"))?;
         *self.thread.lock() = Some(thread);
         self.is_on.store(true, Ordering::Release);
         let begun = match has_files {
@@ -157,11 +159,12 @@ impl Log {
     }
 
     /// Files that are there say nothing of what there is now. They are kept until there are others.
-    fn forget_files(&self) {
-        let found = self.folder().read().ok().flatten().unwrap_or_default();
+    fn forget_files(&self) -> io::Result<()> {
+        let found = self.folder.read()?.unwrap_or_default();
         let mut state = self.state.lock();
         state.manifest.history = found.history.into_iter().chain(found.base).chain(found.increments).collect();
         state.goes_on = None;
+        Ok(())
     }
 
     /// Writes what there is, has the disk keep it, and logs nothing any more.
@@ -185,7 +188,7 @@ impl Log {
 
     /// The file that the next part of the log is in, its length, and its place among the others.
     pub(super) fn open_next(&self) -> io::Result<(File, u64, Part)> {
-        let folder = self.folder();
+        let folder = &self.folder;
         let mut state = self.state.lock();
         if let Some((part, len)) = state.goes_on.take() {
             let file = OpenOptions::new().append(true).open(folder.file(&part.name))?;
@@ -202,6 +205,22 @@ impl Log {
         }
         state.manifest = manifest;
         Ok((file, 0, part))
+    }
+}
+
+/// Changes are repeated that were made at other times, until it is dropped.
+struct Repeated<'d>(&'d Databases);
+
+impl<'d> Repeated<'d> {
+    fn begin(databases: &'d Databases) -> Self {
+        databases.expire_nothing(true);
+        Self(databases)
+    }
+}
+
+impl Drop for Repeated<'_> {
+    fn drop(&mut self) {
+        self.0.expire_nothing(false);
     }
 }
 
