@@ -5,11 +5,10 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use anyhow::ensure;
-use psp_server::sync::oneshot;
-use psp_server::wait;
 
 use super::gate::LOADING;
 use super::load::{LoadError, Loaded, Present, load};
+use super::place::SaveError;
 use super::saving::IN_PROGRESS;
 use super::{Persistence, changes};
 use crate::commands::functions::remove_libraries;
@@ -131,26 +130,21 @@ impl Persistence {
         };
         let loaded = saved.and_then(|saved| saved.map_err(|error| CommandError::Other(format!("ERR {error}").into())));
         let loaded = loaded.and_then(|()| {
-            let (done, receiver) = oneshot::channel();
-            self.run(
-                server,
-                Box::new(move |server| {
-                    let path = server.persistence.place.read().path();
-                    if flushes {
-                        server.databases.clear();
-                        let _no_room_needed = remove_libraries(server);
-                    }
-                    let loaded = server.persistence.load(server, &path, present);
-                    if let Err(error) = &loaded {
-                        tracing::error!("cannot load {}: {error}", path.display());
-                        // What is left shall not take the place of the file by itself.
-                        server.persistence.set_saves_at_end(Some(false));
-                    }
-                    let _heard = done.send(loaded.is_ok());
-                }),
-            );
-            let is_loaded = wait(receiver).unwrap_or(false);
-            is_loaded.then_some(()).ok_or(NOT_LOADED)
+            let is_loaded = self.run_and_wait(server, move |server| {
+                let path = server.persistence.place.read().path();
+                if flushes {
+                    server.databases.clear();
+                    let _no_room_needed = remove_libraries(server);
+                }
+                let loaded = server.persistence.load(server, &path, present);
+                if let Err(error) = &loaded {
+                    tracing::error!("cannot load {}: {error}", path.display());
+                    // What is left shall not take the place of the file by itself.
+                    server.persistence.set_saves_at_end(Some(false));
+                }
+                loaded.is_ok()
+            });
+            is_loaded.unwrap_or(false).then_some(()).ok_or(NOT_LOADED)
         });
         self.set_loading(false);
         loaded
@@ -184,23 +178,17 @@ impl Persistence {
     /// # Errors
     /// There is no base for it.
     pub(crate) fn set_logged(&self, server: &ServerState, is_logged: bool) -> Result<(), String> {
-        let (done, receiver) = oneshot::channel();
-        self.run(
-            server,
-            Box::new(move |server| {
-                let persistence = &server.persistence;
-                let changed = match (is_logged, persistence.log.is_on()) {
-                    (true, false) => persistence.log.begin(server, &|| !persistence.is_ending()),
-                    (false, true) => {
-                        persistence.log.close(server);
-                        Ok(())
-                    }
-                    _ => Ok(()),
-                };
-                let _heard = done.send(changed.map_err(|error| error.to_string()));
-            }),
-        );
-        wait(receiver).unwrap_or_else(|_ended| Err("the server ends".to_owned()))
+        let changed = self.run_and_wait(server, move |server| {
+            let persistence = &server.persistence;
+            match (is_logged, persistence.log.is_on()) {
+                (true, false) => persistence.log.begin(server, &|| !persistence.is_ending())?,
+                (false, true) => persistence.log.close(server),
+                _ => {}
+            }
+            Ok(())
+        });
+        let changed = changed.unwrap_or(Err(SaveError::GivenUp));
+        changed.map_err(|error| error.to_string())
     }
 
     /// DEBUG LOADAOF: what the log has takes the place of what there is. Other commands get an error meanwhile.
@@ -212,29 +200,25 @@ impl Persistence {
             return Err(LOADING);
         }
         self.set_gate();
-        let (done, receiver) = oneshot::channel();
-        self.run(
-            server,
-            Box::new(move |server| {
-                let persistence = &server.persistence;
-                let was_logged = persistence.log.is_on();
-                persistence.log.close(server);
-                server.databases.clear();
-                let _no_room_needed = remove_libraries(server);
-                let mut loaded = persistence.load_log(server).map_err(|error| error.to_string());
-                if was_logged && loaded.is_ok() {
-                    let begun = persistence.log.begin(server, &|| !persistence.is_ending());
-                    loaded = begun.map_err(|error| error.to_string());
-                }
-                if let Err(error) = &loaded {
-                    tracing::error!("cannot load the append-only file: {error}");
-                }
-                let _heard = done.send(loaded.is_ok());
-            }),
-        );
-        let is_loaded = wait(receiver).unwrap_or(false);
+        let is_loaded = self.run_and_wait(server, |server| {
+            let persistence = &server.persistence;
+            let was_logged = persistence.log.is_on();
+            persistence.log.close(server);
+            server.databases.clear();
+            let _no_room_needed = remove_libraries(server);
+            let mut loaded = persistence.load_log(server).map_err(|error| error.to_string());
+            if was_logged && loaded.is_ok() {
+                let begun = persistence.log.begin(server, &|| !persistence.is_ending());
+                loaded = begun.map_err(|error| error.to_string());
+            }
+            if let Err(error) = &loaded {
+                tracing::error!("cannot load the append-only file: {error}");
+            }
+            loaded.is_ok()
+        });
         self.set_loading(false);
         is_loaded
+            .unwrap_or(false)
             .then_some(())
             .ok_or(CommandError::line("ERR Error trying to load the AOF files, check server logs."))
     }

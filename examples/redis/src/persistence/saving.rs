@@ -52,12 +52,8 @@ impl Persistence {
     /// A save goes on. Why it failed.
     pub(crate) fn save_and_wait(&self, server: &ServerState) -> Result<Result<(), SaveError>, Refused> {
         let (save, image) = self.begin(server, false)?;
-        let (saved, receiver) = oneshot::channel();
-        self.run(
-            server,
-            Box::new(move |server| drop(saved.send(server.persistence.save(server, &save, image)))),
-        );
-        Ok(wait(receiver).unwrap_or(Err(SaveError::GivenUp)))
+        let saved = self.run_and_wait(server, move |server| server.persistence.save(server, &save, image));
+        Ok(saved.unwrap_or(Err(SaveError::GivenUp)))
     }
 
     /// The same before the server ends: a save in the background is given up for it.
@@ -228,6 +224,17 @@ impl Persistence {
             Some(jobs) => drop(jobs.send(job)),
             None => job(server),
         }
+    }
+
+    /// The same, and waits for what it returns; `None` if the thread ends, or panics.
+    pub(super) fn run_and_wait<R: Send + 'static>(
+        &self,
+        server: &ServerState,
+        job: impl FnOnce(&ServerState) -> R + Send + 'static,
+    ) -> Option<R> {
+        let (done, receiver) = oneshot::channel();
+        self.run(server, Box::new(move |server| drop(done.send(job(server)))));
+        wait(receiver).ok()
     }
 
     /// Ends what goes on: the server ends.
