@@ -73,6 +73,7 @@ pub fn dispatch(
     };
     let spec = &table.specs()[index];
     let start = Instant::now();
+    let recorded = server.databases.journal().end();
     if let Err(mut error) = admit((index, spec), server, client, args, start) {
         client.transaction.fail();
         if spec.name == "exec" {
@@ -125,7 +126,8 @@ pub fn dispatch(
     }
     // A key may have expired while it was read.
     server.clients.blocked.serve(server, stats);
-    if server.persistence.log.is_on() && may_have_written(spec) {
+    // Others may have recorded something meanwhile.
+    if server.databases.journal().end() != recorded && may_have_written(spec) {
         client.note_write();
     }
     match context.blocking {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use psp_harness::{skip, wait_until};
 use rand::RngExt as _;
@@ -370,6 +370,88 @@ fn after_an_fsync_that_failed_nothing_is_acknowledged_until_there_is_a_new_log()
     let len: u64 = client.ask("LLEN l").parse().unwrap();
     assert!(len >= number, "{len} of {number}");
     assert_eq!(client.ask("GET a"), r#""1""#);
+}
+
+/// What a key was made of and what kept it alive is there, though its time is over when the log is read.
+#[test]
+fn keys_that_expire_meanwhile_are_what_they_were() {
+    psp_harness::only_psp!();
+    for rewrites in [false, true] {
+        let dir = tempfile::tempdir().unwrap();
+        let server = Server::start_with(&options(&dir, "inline", "always"));
+        let mut client = loaded(&server);
+        let end = Instant::now() + Duration::from_secs(3);
+        for key in ["counter", "kept"] {
+            assert_eq!(client.ask(&format!("SET {key} 5 PX 3000")), "+OK");
+        }
+        client.ask("SET later 5");
+        assert_eq!(client.ask("PEXPIRE later 3000"), "1");
+        if rewrites {
+            client.ask("BGREWRITEAOF");
+            wait_until("the log is rewritten", || info(&mut client, "aof_rewrites") == "2");
+        }
+        client.ask("INCR counter");
+        let is_kept = ["PERSIST kept", "PERSIST later"].map(|line| client.ask(line) == "1");
+        server.kill();
+        thread::sleep(end.saturating_duration_since(Instant::now()) + Duration::from_millis(50));
+        let server = Server::start_with(&options(&dir, "inline", "always"));
+        let mut client = loaded(&server);
+        assert_eq!(client.ask("GET counter"), "nil", "it does not begin anew");
+        for (key, is_kept) in ["kept", "later"].into_iter().zip(is_kept) {
+            assert_eq!(client.ask(&format!("EXISTS {key}")), u8::from(is_kept).to_string(), "{key}");
+        }
+        // A machine that is slow for so long shows nothing.
+        assert_eq!(is_kept[0], client.ask("GET kept") == r#""5""#);
+    }
+}
+
+#[test]
+fn a_log_without_its_manifest_is_not_replaced() {
+    psp_harness::only_psp!();
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start_with(&options(&dir, "inline", "always"));
+    loaded(&server).ask("SET k v");
+    end(server);
+    let manifest = folder(&dir).join("appendonly.aof.manifest");
+    let kept = dir.path().join("kept");
+    fs::rename(&manifest, &kept).unwrap();
+    let printed = refusal(dir.path(), &["--appendonly", "yes"]);
+    assert!(printed.contains("has a log, and no manifest that names its files"), "{printed}");
+    // The base of a log that redis-server has taken over from an older one has commands, whatever its name says.
+    fs::rename(&kept, &manifest).unwrap();
+    let base = &files(&dir, ".base.rdb")[0];
+    let mut content = fs::read(base).unwrap();
+    content.extend(encode(&["SET", "of-base", "1"]));
+    fs::write(base, content).unwrap();
+    let server = Server::start_with(&options(&dir, "inline", "always"));
+    assert_eq!(loaded(&server).ask("MGET k of-base"), r#"["v", "1"]"#);
+    end(server);
+    fs::write(base, encode(&["SET", "of-base", "2"])).unwrap();
+    let server = Server::start_with(&options(&dir, "inline", "always"));
+    assert_eq!(loaded(&server).ask("MGET k of-base"), r#"["v", "2"]"#);
+}
+
+#[test]
+fn a_full_disk_holds_up_no_command_that_writes_nothing() {
+    psp_harness::only_psp!();
+    let dir = tempfile::tempdir().unwrap();
+    let mut full = options(&dir, "inline", "always");
+    let Some(under) = faulty(&dir, "write:error=ENOSPC:when=1+") else {
+        return skip("no strace");
+    };
+    full.under = under;
+    let server = Server::start_with(&full);
+    let mut client = loaded(&server);
+    let mut writer = server.connect();
+    writer.send(encode_line("SET a 1"));
+    wait_until("the write fails", || info(&mut client, "aof_last_write_status") == "err");
+    assert!(client.ask("SET b 2").starts_with("-MISCONF"));
+    assert_eq!(client.request(&["EVAL", "return redis.call('get','b')", "0"]).to_string(), "nil");
+    assert_eq!(client.ask("PUBLISH a b"), "0");
+    assert!(client.ask("PFCOUNT a").starts_with("-WRONGTYPE"));
+    let refused = client.request(&["EVAL", "return redis.call('set','b','2')", "0"]).to_string();
+    assert!(refused.starts_with("-MISCONF"), "{refused}");
+    server.kill();
 }
 
 #[test]

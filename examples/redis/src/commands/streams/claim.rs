@@ -189,7 +189,10 @@ pub(super) fn tell_pending(told: &Told, [key, group_name, consumer]: [&[u8]; 3],
     if !told.is_recorded() {
         return;
     }
-    told.says(&[b"XGROUP", b"CREATECONSUMER", key, group_name, consumer]);
+    told.says_nothing();
+    if group.consumer(consumer).is_some() {
+        told.adds(&[b"XGROUP", b"CREATECONSUMER", key, group_name, consumer]);
+    }
     let last_id = ids::text(group.last_id);
     for id in touched {
         let text = ids::text(*id);
