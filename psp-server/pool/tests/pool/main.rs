@@ -267,7 +267,8 @@ fn by_default_a_task_that_computes_holds_up_no_other() {
     }
     drop(gate);
     block_on(held).unwrap();
-    assert_eq!(pool.snapshot().types[1].handed_off, 1);
+    // A short one that its core left for a while was handed off, too.
+    assert!(pool.snapshot().types[1].handed_off >= 1);
 }
 
 #[test]
