@@ -68,18 +68,8 @@ pub fn run(plan: &RunPlan, stop: &Arc<AtomicBool>, observer: &mut dyn Observer) 
     let mut intervals: Vec<_> =
         plan.types.iter().map(|_| Some(collector.add_type(saturating_ns(plan.warmup)))).collect();
     let mut prepared = Vec::new();
-    // Clients that send requests of all types need one thread.
-    let is_shared = matches!(plan.pacing, Pacing::Closed(closed) if !closed.per_type) || plan.has_one_link();
-    for class in [ThreadClass::Fast, ThreadClass::Slow] {
-        let indices: Vec<usize> = (0..plan.types.len())
-            .filter(|&index| {
-                let thread = plan.types[index].thread;
-                class == if is_shared { ThreadClass::Fast } else { thread }
-            })
-            .collect();
-        if !indices.is_empty() {
-            prepared.push(Generator::prepare(plan, class, indices, &live, &mut intervals, end_ns)?);
-        }
+    for (class, indices) in types_of_threads(plan) {
+        prepared.push(Generator::prepare(plan, class, indices, &live, &mut intervals, end_ns)?);
     }
     let witnesses = plan.calm.then(Witnesses::start);
     let witnesses = witnesses.and_then(|started| started.inspect_err(|error| observer.unwatched(error)).ok());
@@ -90,9 +80,7 @@ pub fn run(plan: &RunPlan, stop: &Arc<AtomicBool>, observer: &mut dyn Observer) 
     let (done, finished) = mpsc::channel();
     let mut threads = Vec::new();
     for generator in prepared {
-        let done = done.clone();
-        let stop = Arc::clone(stop);
-        let slow_nice = plan.slow_nice;
+        let (done, stop, slow_nice) = (done.clone(), Arc::clone(stop), plan.slow_nice);
         let run = move || {
             let outcome = generator.run(clock, slow_nice, &stop);
             // The receiver outlives all threads.
@@ -119,14 +107,12 @@ pub fn run(plan: &RunPlan, stop: &Arc<AtomicBool>, observer: &mut dyn Observer) 
         record.timeline = timeline;
     }
     let interrupted = stop.load(Ordering::Relaxed);
-    let measured = if interrupted {
-        let elapsed = origin.elapsed().saturating_sub(plan.warmup);
-        elapsed.min(plan.duration)
-    } else {
-        plan.duration
+    let measured = match interrupted {
+        true => origin.elapsed().saturating_sub(plan.warmup).min(plan.duration),
+        false => plan.duration,
     };
-    let measured_from_ns = saturating_ns(plan.warmup);
-    let (from, until) = (clock.at(measured_from_ns), clock.at(measured_from_ns + saturating_ns(measured)));
+    let from_ns = saturating_ns(plan.warmup);
+    let (from, until) = (clock.at(from_ns), clock.at(from_ns + saturating_ns(measured)));
     Ok(RunResult {
         records,
         measured_from,
@@ -134,6 +120,24 @@ pub fn run(plan: &RunPlan, stop: &Arc<AtomicBool>, observer: &mut dyn Observer) 
         stalled: stalls.map(|stalls| stalls.within(from, until)),
         interrupted,
     })
+}
+
+/// The threads that are needed, and the indices of their types.
+fn types_of_threads(plan: &RunPlan) -> impl Iterator<Item = (ThreadClass, Vec<usize>)> {
+    // Clients that send requests of all types need one thread.
+    let is_shared = matches!(plan.pacing, Pacing::Closed(closed) if !closed.per_type) || plan.has_one_link();
+    let threads = [ThreadClass::Fast, ThreadClass::Slow].map(|class| {
+        let is_here = |&index: &usize| {
+            class
+                == if is_shared {
+                    ThreadClass::Fast
+                } else {
+                    plan.types[index].thread
+                }
+        };
+        (class, (0..plan.types.len()).filter(is_here).collect::<Vec<_>>())
+    });
+    threads.into_iter().filter(|(_, indices)| !indices.is_empty())
 }
 
 /// Calls the observer each second until all threads have finished.

@@ -16,13 +16,11 @@ impl Report {
         let duration_s = result.measured.as_secs_f64();
         let dilation = plan.dilation.max(1);
         let mut total = TypeRecord::default();
-        let mut types = Vec::new();
         let offers = Offers { pacing: &plan.pacing, duration_s, dilation };
-        for (ty, record) in plan.types.iter().zip(&result.records) {
+        let types = plan.types.iter().zip(&result.records).map(|(ty, record)| {
             total.add(record);
-            let slowdown_known = ty.service_ns().is_some();
             let rate_rps = ty.rate_rps_mean(result.measured);
-            types.push(TypeReport {
+            TypeReport {
                 name: ty.name.clone(),
                 slow_thread: ty.thread == ThreadClass::Slow,
                 connections: if plan.target.protocol.is_datagram() {
@@ -31,44 +29,31 @@ impl Report {
                     ty.connections
                 },
                 service_us: ty.service_ns().map(|service_ns| f64::from(service_ns) / f64::from(dilation) / 1e3),
-                summary: Summary::new(record, rate_rps, slowdown_known, &offers),
+                summary: Summary::new(record, rate_rps, ty.service_ns().is_some(), &offers),
                 timeline: record.timeline.clone(),
-            });
-        }
+            }
+        });
+        let types: Vec<_> = types.collect();
         let rates = plan.types.iter().map(|ty| ty.rate_rps_mean(result.measured));
         let slowdown_known = plan.types.iter().all(|ty| ty.service_ns().is_some());
         let overall = Summary::new(&total, rates.sum(), slowdown_known, &offers);
+        let (closed_loop, trace) = pacing_reports(&plan.pacing);
+        let started = result.measured_from.duration_since(SystemTime::UNIX_EPOCH);
         let mut report = Self {
             schema: SCHEMA.to_owned(),
             schema_version: SCHEMA_VERSION,
             target: plan.target.to_string(),
-            mode: match plan.pacing {
-                Pacing::Drawn | Pacing::Trace(_) => Mode::Open,
-                Pacing::Closed(_) => Mode::Closed,
+            mode: if closed_loop.is_some() {
+                Mode::Closed
+            } else {
+                Mode::Open
             },
             arrivals: plan.arrivals,
-            closed_loop: match plan.pacing {
-                Pacing::Closed(closed) => Some(ClosedLoopReport {
-                    outstanding: closed.outstanding,
-                    per_type: closed.per_type,
-                    think_us: closed.think.as_secs_f64() * 1e6,
-                }),
-                Pacing::Drawn | Pacing::Trace(_) => None,
-            },
-            trace: match &plan.pacing {
-                Pacing::Trace(trace) => Some(TraceReport {
-                    file: trace.path().display().to_string(),
-                    speed: trace.speed(),
-                }),
-                Pacing::Drawn | Pacing::Closed(_) => None,
-            },
+            closed_loop,
+            trace,
             simulation: None,
             seed: plan.seed,
-            started_unix_s: result
-                .measured_from
-                .duration_since(SystemTime::UNIX_EPOCH)
-                .unwrap_or_default()
-                .as_secs_f64(),
+            started_unix_s: started.unwrap_or_default().as_secs_f64(),
             client: Client::new(plan),
             warmup_s: plan.warmup.as_secs_f64(),
             duration_s,
@@ -80,15 +65,40 @@ impl Report {
             warnings: Vec::new(),
         };
         report.warnings = report.reasons_to_doubt();
-        if let Pacing::Trace(trace) = &plan.pacing {
-            report.warnings.extend_from_slice(trace.warnings());
-        }
-        if plan.ramp > plan.warmup {
-            report.warnings.push(format!(
-                "connections were opened over {:.1} s, which reaches into the measured part",
-                plan.ramp.as_secs_f64()
-            ));
-        }
+        report.warnings.extend(warnings_of_plan(plan));
         report
+    }
+}
+
+fn warnings_of_plan(plan: &RunPlan) -> Vec<String> {
+    let mut warnings = match &plan.pacing {
+        Pacing::Trace(trace) => trace.warnings().to_vec(),
+        Pacing::Drawn | Pacing::Closed(_) => Vec::new(),
+    };
+    if plan.ramp > plan.warmup {
+        let ramp_s = plan.ramp.as_secs_f64();
+        warnings.push(format!(
+            "connections were opened over {ramp_s:.1} s, which reaches into the measured part"
+        ));
+    }
+    warnings
+}
+
+/// What is told of closed loops, and of traces.
+fn pacing_reports(pacing: &Pacing) -> (Option<ClosedLoopReport>, Option<TraceReport>) {
+    match pacing {
+        Pacing::Drawn => (None, None),
+        Pacing::Closed(closed) => {
+            let closed_loop = ClosedLoopReport {
+                outstanding: closed.outstanding,
+                per_type: closed.per_type,
+                think_us: closed.think.as_secs_f64() * 1e6,
+            };
+            (Some(closed_loop), None)
+        }
+        Pacing::Trace(trace) => {
+            let file = trace.path().display().to_string();
+            (None, Some(TraceReport { file, speed: trace.speed() }))
+        }
     }
 }

@@ -53,6 +53,13 @@ impl fmt::Display for Report {
                 self.overall.completed,
             )?;
         }
+        self.fmt_tables(f)
+    }
+}
+
+impl Report {
+    /// Counts, what went wrong, percentiles and warnings.
+    fn fmt_tables(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [counts, points @ ..] = &self.tables()[..] else {
             return Ok(());
         };

@@ -354,21 +354,15 @@ impl Target {
             None => None,
         };
         let encrypted = Encrypted::of(prefix);
-        let own = match local {
-            Some(None) => None,
-            Some(Some(name)) => Some(named(name).ok_or_else(scheme_error)?),
-            None => Some(named(encrypted.map_or(prefix, |it| it.scheme)).ok_or_else(scheme_error)?),
-        };
+        let name = local.unwrap_or_else(|| Some(encrypted.map_or(prefix, |it| it.scheme)));
+        let own = name.map(|name| named(name).ok_or_else(scheme_error)).transpose()?;
         if let (Some(own), Some(told)) = (own, protocol.filter(|told| Some(*told) != own)) {
             return Err(TargetError::Contradiction { url: owned(), protocol: own, told });
         }
         let no_protocol = || TargetError::NoProtocol { url: owned() };
         let protocol = own.or(protocol).ok_or_else(no_protocol)?;
-        let host_or_path = match (rest.strip_prefix("//"), local) {
-            (Some(rest), _) => rest,
-            (None, Some(_)) => rest,
-            (None, None) => return Err(scheme_error()),
-        };
+        let unmarked = local.map(|_| rest);
+        let host_or_path = rest.strip_prefix("//").or(unmarked).ok_or_else(scheme_error)?;
         let parts = match local {
             None => Parts::of_protocol(url, host_or_path, protocol)?,
             Some(_) => Parts::of(url, host_or_path.trim_end_matches('/')),
@@ -378,10 +372,7 @@ impl Target {
             return Err(scheme_error());
         }
         let endpoint = match local {
-            Some(_) if protocol.is_datagram() => {
-                let url = owned();
-                return Err(TargetError::Datagram { url, protocol });
-            }
+            Some(_) if protocol.is_datagram() => return Err(TargetError::Datagram { url: owned(), protocol }),
             Some(_) => unix_endpoint(url, host_or_path)?,
             None => {
                 let port_default = encrypted.and_then(|it| it.port_default).or(protocol.port_default());

@@ -54,6 +54,25 @@ fn assert_quantiles(value: &Value) {
     assert!(ascending.is_sorted() && ascending[0] > 0.0, "{value}");
 }
 
+/// The fields of a point.
+const POINT: [&str; 15] = [
+    "completed",
+    "dropped",
+    "goodput",
+    "load",
+    "offered_rps",
+    "overall",
+    "policy",
+    "refused",
+    "rejected",
+    "reserved_idle_cores",
+    "retried",
+    "types",
+    "utilization",
+    "workers",
+    "workload",
+];
+
 #[test]
 fn every_point_has_the_documented_fields() {
     let report = json(&format!(
@@ -70,24 +89,7 @@ fn every_point_has_the_documented_fields() {
         .collect();
     assert_eq!(order, [("c-fcfs", 0.3), ("c-fcfs", 0.6), ("darc", 0.3), ("darc", 0.6)]);
     for point in points {
-        let expected = [
-            "completed",
-            "dropped",
-            "goodput",
-            "load",
-            "offered_rps",
-            "overall",
-            "policy",
-            "refused",
-            "rejected",
-            "reserved_idle_cores",
-            "retried",
-            "types",
-            "utilization",
-            "workers",
-            "workload",
-        ];
-        assert_eq!(keys(point), expected);
+        assert_eq!(keys(point), POINT);
         assert_eq!(point["workload"], "high-bimodal");
         assert_eq!(point["workers"], 4);
         assert_eq!(point["completed"], 20_000);

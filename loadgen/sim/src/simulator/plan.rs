@@ -1,5 +1,7 @@
 //! The plan of a simulation.
 
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use psp_policy::admission::AdmissionSettingsError;
@@ -12,6 +14,9 @@ use super::costs::Costs;
 use super::overload::Overload;
 use super::policy::SimPolicy;
 use crate::workload::{Workload, WorkloadError, service_ns_mean};
+
+/// Makes an error of a policy that cannot be simulated so.
+type Refusal = fn(Box<SimPolicy>) -> SimError;
 
 /// Workers that can be simulated at most.
 const WORKERS_MAX: usize = 4096;
@@ -256,25 +261,10 @@ impl SimPlan {
         self.workload.validate()?;
         let policies = match &self.policy {
             SimPolicy::Live(policy) => Some(policy),
-            SimPolicy::Ps | SimPolicy::Srpt if self.switch.is_some() => {
-                return Err(SimError::Switch(Box::new(self.policy.clone())));
-            }
-            SimPolicy::Ps | SimPolicy::Srpt if self.elastic.is_some() => {
-                return Err(SimError::Elastic(Box::new(self.policy.clone())));
-            }
-            SimPolicy::Ps | SimPolicy::Srpt if self.cluster.servers > 1 => {
-                return Err(SimError::Cluster(Box::new(self.policy.clone())));
-            }
-            SimPolicy::Ps | SimPolicy::Srpt if self.workload.waits() => {
-                return Err(SimError::Waits(Box::new(self.policy.clone())));
-            }
-            SimPolicy::Ps | SimPolicy::Srpt if self.trace.is_some() => {
-                return Err(SimError::Trace(Box::new(self.policy.clone())));
-            }
-            SimPolicy::Ps | SimPolicy::Srpt if self.overload.is_live(&self.workload) => {
-                return Err(SimError::Overload(Box::new(self.policy.clone())));
-            }
-            SimPolicy::Ps | SimPolicy::Srpt => None,
+            SimPolicy::Ps | SimPolicy::Srpt => match self.refusal_of_ideals() {
+                Some(refusal) => return Err(refusal(Box::new(self.policy.clone()))),
+                None => None,
+            },
         };
         if let Some(elastic) = self.elastic {
             elastic.settings.validate()?;
@@ -292,115 +282,53 @@ impl SimPlan {
                 return Err(PolicyError::NoHandover(policy.name().to_owned()).into());
             }
         }
+        self.validate_ranges()
+    }
+
+    /// What `ps` and `srpt` cannot do of this plan: they have no scheduler.
+    fn refusal_of_ideals(&self) -> Option<Refusal> {
+        let refusals: [(bool, Refusal); 6] = [
+            (self.switch.is_some(), SimError::Switch),
+            (self.elastic.is_some(), SimError::Elastic),
+            (self.cluster.servers > 1, SimError::Cluster),
+            (self.workload.waits(), SimError::Waits),
+            (self.trace.is_some(), SimError::Trace),
+            (self.overload.is_live(&self.workload), SimError::Overload),
+        ];
+        refusals.into_iter().find_map(|(asked, refusal)| asked.then_some(refusal))
+    }
+
+    /// Checks all numbers.
+    fn validate_ranges(&self) -> Result<(), SimError> {
         let phases = self.workload.phases.iter();
         let gaps_ns = phases.map(|phase| self.gap_mean_ns(&phase.types, phase.load));
         let gap_ns = gaps_ns.fold(self.gap_mean_ns(&self.workload.types, 1.0), f64::max);
         let time_ns = gap_ns * (self.requests as f64 + self.warmup as f64);
         let buckets = self.timeline_ns.map_or(1.0, |bucket_ns| time_ns / bucket_ns as f64);
-        let checks = [
-            (
-                "workers",
-                self.workers.to_string(),
-                (1..=WORKERS_MAX).contains(&self.workers),
-                format!("from 1 to {WORKERS_MAX}"),
-            ),
-            (
-                "servers",
-                self.cluster.servers.to_string(),
-                (1..=SERVERS_MAX).contains(&self.cluster.servers),
-                format!("from 1 to {SERVERS_MAX}"),
-            ),
-            (
-                "the delay of feedback",
-                format!("{} ns", self.cluster.feedback_delay_ns),
-                self.cluster.feedback_delay_ns <= COST_NS_MAX,
-                "at most a second".to_owned(),
-            ),
-            (
-                "the fewest workers",
-                self.workers_at_start().to_string(),
-                (1..=self.workers).contains(&self.workers_at_start()),
-                format!("from 1 to {}", self.workers),
-            ),
-            (
-                "load",
-                self.load.to_string(),
-                self.load > 0.0 && self.load <= LOAD_MAX,
-                format!("above 0 and at most {LOAD_MAX}"),
-            ),
-            (
-                "requests",
-                self.requests.to_string(),
-                (1..=REQUESTS_MAX).contains(&self.requests),
-                format!("from 1 to {REQUESTS_MAX}"),
-            ),
-            (
-                "warm-up",
-                self.warmup.to_string(),
-                self.warmup <= REQUESTS_MAX,
-                format!("at most {REQUESTS_MAX}"),
-            ),
-            (
-                "the simulated time",
-                format!("{:.0} s", time_ns / 1e9),
-                time_ns <= TIME_NS_MAX,
-                format!("at most {:.0} s", TIME_NS_MAX / 1e9),
-            ),
-            (
-                "queue capacity",
-                self.queue_capacity.to_string(),
-                (1..=1 << 24).contains(&self.queue_capacity),
-                "from 1 to 2^24".to_owned(),
-            ),
-            (
-                "the slowdown of SLOs",
-                self.overload.slo_slowdown.to_string(),
-                self.overload.slo_slowdown >= 1.0 && self.overload.slo_slowdown.is_finite(),
-                "at least 1".to_owned(),
-            ),
-            (
-                "contexts",
-                self.contexts.map_or_else(String::new, |contexts| contexts.to_string()),
-                self.contexts != Some(0),
-                "at least 1".to_owned(),
-            ),
-            (
-                "flows",
-                self.flows.map_or_else(String::new, |flows| flows.to_string()),
-                self.flows.is_none_or(|flows| (1..=FLOWS_MAX).contains(&flows)),
-                format!("from 1 to {FLOWS_MAX}"),
-            ),
-            (
-                "the longest cost",
-                format!("{} ns", self.costs.longest_ns()),
-                self.costs.longest_ns() <= COST_NS_MAX,
-                "at most a second".to_owned(),
-            ),
-            (
-                "preempt-sigma",
-                self.costs.preempt_sigma.to_string(),
-                (0.0..=PREEMPT_SIGMA_MAX).contains(&self.costs.preempt_sigma),
-                format!("from 0 to {PREEMPT_SIGMA_MAX}"),
-            ),
-            (
-                "dispatchers",
-                self.costs.dispatchers.to_string(),
-                (1..=WORKERS_MAX).contains(&self.costs.dispatchers),
-                format!("from 1 to {WORKERS_MAX}"),
-            ),
-            (
-                "the timeline's number of buckets",
-                format!("{buckets:.0}"),
-                buckets <= TIMELINE_BUCKETS_MAX,
-                format!("at most {TIMELINE_BUCKETS_MAX}; make them wider"),
-            ),
-        ];
-        for (setting, value, valid, expected) in checks {
-            if !valid {
-                return Err(SimError::Setting { setting, value, expected });
-            }
-        }
-        Ok(())
+        let Self { load, costs, queue_capacity, .. } = self;
+        let (delay_ns, longest_ns) = (self.cluster.feedback_delay_ns, costs.longest_ns());
+        let slowdown = self.overload.slo_slowdown;
+        let a_second = "at most a second";
+        let above_0 = format!("above 0 and at most {LOAD_MAX}");
+        let time_max = format!("at most {:.0} s", TIME_NS_MAX / 1e9);
+        let buckets_max = format!("at most {TIMELINE_BUCKETS_MAX}; make them wider");
+        within("workers", self.workers, 1..=WORKERS_MAX)?;
+        within("servers", self.cluster.servers, 1..=SERVERS_MAX)?;
+        ensure(delay_ns <= COST_NS_MAX, "the delay of feedback", format!("{delay_ns} ns"), a_second)?;
+        within("the fewest workers", self.workers_at_start(), 1..=self.workers)?;
+        ensure(*load > 0.0 && *load <= LOAD_MAX, "load", load, above_0)?;
+        within("requests", self.requests, 1..=REQUESTS_MAX)?;
+        ensure(self.warmup <= REQUESTS_MAX, "warm-up", self.warmup, format!("at most {REQUESTS_MAX}"))?;
+        ensure(time_ns <= TIME_NS_MAX, "the simulated time", format!("{:.0} s", time_ns / 1e9), time_max)?;
+        ensure((1..=1 << 24).contains(queue_capacity), "queue capacity", queue_capacity, "from 1 to 2^24")?;
+        ensure(slowdown >= 1.0 && slowdown.is_finite(), "the slowdown of SLOs", slowdown, "at least 1")?;
+        ensure(self.contexts != Some(0), "contexts", 0, "at least 1")?;
+        within("flows", self.flows.unwrap_or(1), 1..=FLOWS_MAX)?;
+        ensure(longest_ns <= COST_NS_MAX, "the longest cost", format!("{longest_ns} ns"), a_second)?;
+        within("preempt-sigma", costs.preempt_sigma, 0.0..=PREEMPT_SIGMA_MAX)?;
+        within("dispatchers", costs.dispatchers, 1..=WORKERS_MAX)?;
+        let timeline = "the timeline's number of buckets";
+        ensure(buckets <= TIMELINE_BUCKETS_MAX, timeline, format!("{buckets:.0}"), buckets_max)
     }
 
     /// The types as the policy sees them.
@@ -449,4 +377,21 @@ impl SimPlan {
             .flows(self.flows)
             .seed(self.seed)
     }
+}
+
+/// Refuses a value that is not `valid`.
+fn ensure(
+    valid: bool,
+    setting: &'static str,
+    value: impl Display,
+    expected: impl Into<String>,
+) -> Result<(), SimError> {
+    let refusal = || SimError::Setting { setting, value: value.to_string(), expected: expected.into() };
+    if valid { Ok(()) } else { Err(refusal()) }
+}
+
+/// Refuses a value out of this range.
+fn within<T: PartialOrd + Display>(setting: &'static str, value: T, range: RangeInclusive<T>) -> Result<(), SimError> {
+    let expected = format!("from {} to {}", range.start(), range.end());
+    ensure(range.contains(&value), setting, value, expected)
 }

@@ -60,6 +60,32 @@ struct Window {
     at_end: Snapshot,
 }
 
+impl Window {
+    fn duration_ns(&self) -> u64 {
+        self.ended_ns - self.started_ns
+    }
+
+    /// By how much this grew in each nanosecond, of each of so many workers; 0 for a window that is empty.
+    fn mean(&self, of: impl Fn(&Snapshot) -> u64, workers: f64) -> f64 {
+        match self.duration_ns() {
+            0 => 0.0,
+            duration_ns => (of(&self.at_end) - of(&self.at_start)) as f64 / (duration_ns as f64 * workers),
+        }
+    }
+
+    /// Per worker: the part of the time in which it served.
+    fn worker_utilization(&self) -> Vec<f64> {
+        let workers = if self.duration_ns() == 0 {
+            0
+        } else {
+            self.at_end.served_each_ns.len()
+        };
+        (0..workers)
+            .map(|worker| self.mean(|snapshot| snapshot.served_each_ns[worker], 1.0))
+            .collect()
+    }
+}
+
 /// See the [module](self).
 pub(super) struct Recorder {
     types: Vec<TypeRecord>,
@@ -270,26 +296,11 @@ impl Recorder {
         for record in &self.types {
             slowdown_total.add(&record.slowdown).expect("all histograms have one range");
         }
-        let duration_ns = self.window.as_ref().map_or(0, |window| window.ended_ns - window.started_ns);
-        let share = |of: fn(&Snapshot) -> u64| {
-            let window = self.window.as_ref().filter(|_| duration_ns > 0);
-            window.map_or(0.0, |window| {
-                let spent_ns = of(&window.at_end) - of(&window.at_start);
-                spent_ns as f64 / (duration_ns as f64 * plan.workers_of_all() as f64)
-            })
-        };
-        let window = self.window.as_ref().filter(|_| duration_ns > 0);
-        let workers_mean = window.map_or(0.0, |window| {
-            let present_ns = window.at_end.present_ns - window.at_start.present_ns;
-            present_ns as f64 / duration_ns as f64
-        });
-        let worker_utilization = window.map_or_else(Vec::new, |window| {
-            let (start, end) = (&window.at_start, &window.at_end);
-            let served = start.served_each_ns.iter().zip(&end.served_each_ns);
-            let of_time = |(start, end): (&u64, &u64)| (end - start) as f64 / duration_ns as f64;
-            served.map(of_time).collect()
-        });
-        let all_ns = duration_ns as f64 * plan.workers_of_all() as f64;
+        let window = self.window.as_ref();
+        let duration_ns = window.map_or(0, Window::duration_ns);
+        let workers = plan.workers_of_all() as f64;
+        let share = |of: fn(&Snapshot) -> u64| window.map_or(0.0, |window| window.mean(of, workers));
+        let all_ns = duration_ns as f64 * workers;
         let goodput = |good_ns: u64| if all_ns > 0.0 { good_ns as f64 / all_ns } else { 0.0 };
         let sum = |of: fn(&TypeRecord) -> u64| self.types.iter().map(of).sum::<u64>();
         let utilization = share(|snapshot| snapshot.served_ns);
@@ -309,10 +320,10 @@ impl Recorder {
             retried: self.retried,
             goodput: goodput(sum(|record| record.good_ns)),
             utilization,
-            worker_utilization,
-            reserved_idle_cores: share(|snapshot| snapshot.idle_ns) * plan.workers_of_all() as f64,
+            worker_utilization: window.map_or_else(Vec::new, Window::worker_utilization),
+            reserved_idle_cores: share(|snapshot| snapshot.idle_ns) * workers,
             overhead: (occupied - utilization).max(0.0),
-            workers_mean,
+            workers_mean: window.map_or(0.0, |window| window.mean(|snapshot| snapshot.present_ns, 1.0)),
             worker_changes: last.worker_changes,
             in_system_mean: self.in_system_ns / (duration_ns as f64).max(1.0),
             preemptions: counts.preemptions,
@@ -327,17 +338,9 @@ impl Recorder {
                 .iter()
                 .zip(self.types)
                 .enumerate()
-                .map(|(slot, (ty, record))| TypeOutcome {
-                    name: ty.name.clone(),
-                    completed: record.completed,
-                    rejected: record.rejected,
-                    refused: record.refused,
-                    dropped: record.dropped,
-                    in_time: record.in_time,
-                    goodput: goodput(record.good_ns),
-                    workers_reserved: last.workers_reserved.get(slot).copied().unwrap_or(0),
-                    latency_ns: record.latency_ns,
-                    slowdown: Slowdowns::new(record.slowdown),
+                .map(|(slot, (ty, record))| {
+                    let workers_reserved = last.workers_reserved.get(slot).copied().unwrap_or(0);
+                    record.into_outcome(ty, workers_reserved, &goodput)
                 })
                 .collect(),
             timeline: self.timeline.map_or_else(Vec::new, Timeline::into_buckets),
@@ -361,6 +364,21 @@ impl TypeRecord {
             timeout_ns: plan.workload.clients.timeout_ns(ty.service_ns),
             latency_ns: new_histogram(),
             slowdown: new_histogram(),
+        }
+    }
+
+    fn into_outcome(self, ty: &WorkloadType, workers_reserved: usize, goodput: &impl Fn(u64) -> f64) -> TypeOutcome {
+        TypeOutcome {
+            name: ty.name.clone(),
+            completed: self.completed,
+            rejected: self.rejected,
+            refused: self.refused,
+            dropped: self.dropped,
+            in_time: self.in_time,
+            goodput: goodput(self.good_ns),
+            workers_reserved,
+            latency_ns: self.latency_ns,
+            slowdown: Slowdowns::new(self.slowdown),
         }
     }
 }

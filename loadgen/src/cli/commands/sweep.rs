@@ -79,16 +79,15 @@ pub(crate) struct SweepArgs {
 
 pub(crate) fn sweep(args: &SweepArgs) -> Result<(), Failure> {
     let mut contestants = args.contestants.contestants().map_err(Failure::usage)?;
-    let refused = if contestants.is_empty() {
-        Some("a sweep needs a target; give a URL or --start")
-    } else if args.measurement.has_rate() {
-        Some("a sweep chooses the rate; give --from instead of --rate and --load")
-    } else if args.from > args.to {
-        Some("--from is above --to")
-    } else {
-        None
-    };
-    if let Some(reason) = refused {
+    let refusals = [
+        (contestants.is_empty(), "a sweep needs a target; give a URL or --start"),
+        (
+            args.measurement.has_rate(),
+            "a sweep chooses the rate; give --from instead of --rate and --load",
+        ),
+        (args.from > args.to, "--from is above --to"),
+    ];
+    if let Some((_, reason)) = refusals.into_iter().find(|(is_refused, _)| *is_refused) {
         return Err(Failure::usage(anyhow!(reason)));
     }
     let first = args.measurement.at_rate(args.from);
@@ -120,12 +119,8 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<(), Failure> {
         targets,
     };
     print(&args.output.render(&report).map_err(Failure::work)?).map_err(Failure::work)?;
-    let holds_none: Vec<_> = report
-        .targets
-        .iter()
-        .filter(|target| target.held_rps.is_none())
-        .map(|target| target.name.clone())
-        .collect();
+    let holds_none = report.targets.iter().filter(|target| target.held_rps.is_none());
+    let holds_none: Vec<_> = holds_none.map(|target| target.name.clone()).collect();
     if let Some(path) = &args.html {
         write_page(path, "psp-loadgen sweep", &[Results::Sweep(report)])?;
     }

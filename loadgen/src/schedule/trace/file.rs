@@ -88,20 +88,7 @@ impl Trace {
         for (name, _) in &names {
             columns.push(name);
         }
-        let mut trace = Self {
-            path: path.to_owned(),
-            format,
-            pace,
-            counts: vec![0; names.len()],
-            columns: Arc::default(),
-            commands: Vec::new(),
-            choice,
-            unnamed: 0,
-            short: Arc::default(),
-            length_s: 0.0,
-            seconds: None,
-            warnings: Vec::new(),
-        };
+        let mut trace = Self::unread(path, format, pace, choice, names.len());
         let mut reader = Reader::open(path, format, maker.is_none())?;
         let mut seconds = Seconds::default();
         let mut command_bytes = 0;
@@ -128,19 +115,8 @@ impl Trace {
                 }
                 (None, Some(maker)) => {
                     let number = columns.push(column);
-                    command_bytes += column.len();
-                    let command = match maker.make(column) {
-                        Ok(command) => command,
-                        Err(reason) => return Err(reader.fault(reason)),
-                    };
-                    command_bytes += ARGUMENT_BYTES * command.template.arguments();
-                    if number == COMMANDS_MAX || command_bytes > COMMAND_BYTES_MAX {
-                        let reason = format!(
-                            "more than {COMMANDS_MAX} different commands, or {COMMAND_BYTES_MAX} bytes of them"
-                        );
-                        return Err(reader.fault(reason));
-                    }
-                    trace.commands.push(command);
+                    let command = command(maker, column, number, &mut command_bytes);
+                    trace.commands.push(command.map_err(|reason| reader.fault(reason))?);
                     trace.counts.push(0);
                     number
                 }
@@ -148,8 +124,45 @@ impl Trace {
             trace.counts[number] += 1;
             push_up_to(SHORT_MAX + 1, &mut order, Some(number));
         }
-        let path = || path.display().to_string();
-        trace.warnings = [reader.left_out(), maker.and_then(|maker| maker.warning())]
+        trace.close(&reader, maker.as_ref(), seconds, order)?;
+        trace.columns = Arc::new(columns);
+        Ok(trace)
+    }
+
+    /// Of a file of which nothing has been read.
+    fn unread(
+        path: &Path,
+        format: TraceFormat,
+        pace: TracePace,
+        choice: Option<WeightedChoice>,
+        columns: usize,
+    ) -> Self {
+        Self {
+            path: path.to_owned(),
+            format,
+            pace,
+            counts: vec![0; columns],
+            columns: Arc::default(),
+            commands: Vec::new(),
+            choice,
+            unnamed: 0,
+            short: Arc::default(),
+            length_s: 0.0,
+            seconds: None,
+            warnings: Vec::new(),
+        }
+    }
+
+    /// Once all has been read: `order` has the column of each request.
+    fn close(
+        &mut self,
+        reader: &Reader,
+        maker: Option<&CommandMaker>,
+        seconds: Seconds,
+        order: Vec<Option<usize>>,
+    ) -> Result<(), TraceError> {
+        let path = || self.path.display().to_string();
+        self.warnings = [reader.left_out(), maker.and_then(CommandMaker::warning)]
             .into_iter()
             .flatten()
             .map(|warning| format!("{}: {warning}", path()))
@@ -160,15 +173,14 @@ impl Trace {
         if order.is_empty() {
             return Err(TraceError::Empty { path: path() });
         }
-        if format.is_log() {
-            trace.length_s += 1.0;
-            trace.seconds = Some(Arc::new(seconds));
+        if self.format.is_log() {
+            self.length_s += 1.0;
+            self.seconds = Some(Arc::new(seconds));
         }
         if order.len() <= SHORT_MAX {
-            trace.short = order.into();
+            self.short = order.into();
         }
-        trace.columns = Arc::new(columns);
-        Ok(trace)
+        Ok(())
     }
 
     /// Opens the file again.
@@ -243,6 +255,18 @@ fn push_up_to<T>(len_max: usize, items: &mut Vec<T>, item: T) {
     if items.len() < len_max {
         items.push(item);
     }
+}
+
+/// The command of the column of that number. Counts the bytes of all commands.
+fn command(maker: &mut CommandMaker, column: &str, number: usize, bytes: &mut usize) -> Result<TraceCommand, String> {
+    let command = maker.make(column)?;
+    *bytes += column.len() + ARGUMENT_BYTES * command.template.arguments();
+    if number == COMMANDS_MAX || *bytes > COMMAND_BYTES_MAX {
+        return Err(format!(
+            "more than {COMMANDS_MAX} different commands, or {COMMAND_BYTES_MAX} bytes of them"
+        ));
+    }
+    Ok(command)
 }
 
 /// Checks that a file of this format can be sent so, and to this target if its requests are commands.
