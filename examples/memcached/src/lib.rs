@@ -18,7 +18,6 @@ pub mod clock;
 pub mod config;
 pub mod connections;
 pub mod counters;
-pub mod daemon;
 pub mod dump;
 pub mod exptime;
 pub mod handler;

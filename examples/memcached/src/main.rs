@@ -1,10 +1,11 @@
 //! The server program.
 
+use std::env;
 use std::process::ExitCode;
 
 use psp_memcached::config::Config;
-use psp_memcached::daemon;
 use psp_memcached::startup;
+use psp_program::{CommandLine, LogLevel, detach};
 use tikv_jemallocator::Jemalloc;
 
 #[global_allocator]
@@ -18,7 +19,7 @@ static ALLOCATOR: Jemalloc = Jemalloc;
 static SETTINGS: &[u8; 22] = b"cache_oblivious:false\0";
 
 fn main() -> ExitCode {
-    match daemon::detach() {
+    match detach(in_background) {
         Ok(true) => return ExitCode::SUCCESS,
         Ok(false) => {}
         Err(error) => return psp_program::end(|| Err(error)),
@@ -31,4 +32,10 @@ fn main() -> ExitCode {
             startup::reload_certificates(&state, started, config);
         })
     })
+}
+
+/// Whether the log of a server in the background goes nowhere, as in memcached without `-v`; `None` if none is asked for.
+fn in_background() -> Option<bool> {
+    let config = CommandLine::<Config>::try_parse_from(env::args_os()).ok()?.resolve().ok()?;
+    config.daemon.then_some(!matches!(config.log_level, LogLevel::Debug | LogLevel::Trace))
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use parking_lot::Mutex;
 use psp_classifiers::MemcachedClassifier;
-use psp_program::Tls;
+use psp_program::{PidFile, Tls};
 use psp_protocols::memcached::MemcachedFraming;
 use psp_server::{Server, Settings, TypeSpec};
 
@@ -16,7 +16,6 @@ use crate::auth::Passwords;
 use crate::cache::Reaper;
 use crate::config::Config;
 use crate::connections::{Address, Listening};
-use crate::daemon::PidFile;
 use crate::extended::AUTH_CLIENTS;
 use crate::handler::MemcachedHandler;
 use crate::state::ServerState;

@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::marker::PhantomData;
+use std::path::Path;
 
 use clap::builder::Resettable;
 use clap::parser::ValueSource;
@@ -41,6 +42,11 @@ pub trait ProgramConfig: clap::Parser + Clone + Default + Serialize + Deserializ
     /// data.
     fn data_bytes(&self) -> u64 {
         0
+    }
+
+    /// The file that has the log in the place of standard error.
+    fn log_file(&self) -> Option<&Path> {
+        None
     }
 
     /// Checks that settings are within their ranges and do not contradict each other.
@@ -99,11 +105,11 @@ pub struct CommandLine<C> {
 }
 
 impl<C: ProgramConfig> CommandLine<C> {
-    /// Parses the command line of this process. Ends the process if there are unknown flags, and after it has
-    /// [described](psp_manual::described) the program, if that is asked.
+    /// Parses `words`, the first of which is the program's name. Ends the process if there are unknown flags, and after
+    /// it has [described](psp_manual::described) the program, if that is asked.
     #[must_use]
-    pub fn parse() -> Self {
-        Self::parse_by(psp_manual::described(Self::command()), std::env::args_os()).unwrap_or_else(|error| error.exit())
+    pub fn parse(words: Vec<OsString>) -> Self {
+        Self::parse_by(psp_manual::described(Self::command()), words).unwrap_or_else(|error| error.exit())
     }
 
     /// Parses `words`, the first of which is the program's name.
@@ -114,7 +120,9 @@ impl<C: ProgramConfig> CommandLine<C> {
         Self::parse_by(Self::command(), words)
     }
 
-    pub(crate) fn command() -> clap::Command {
+    /// The command with all flags.
+    #[must_use]
+    pub fn command() -> clap::Command {
         let command = C::command_for_update().next_help_heading(Resettable::Reset);
         // The flags' description would replace the program's.
         let about = Resettable::from(command.get_about().cloned());

@@ -13,6 +13,7 @@
 //! [`spin`](fn@spin) is work of a chosen length, for servers that measure scheduling.
 
 mod as_written;
+mod background;
 mod config_file;
 mod configuration;
 mod cpu_time;
@@ -34,6 +35,7 @@ mod testing;
 mod tls;
 mod transport;
 
+pub use background::{PidFile, detach};
 pub use config_file::replace;
 pub use configuration::{CommandLine, CommonSettings, ProgramConfig, replace_by_flags};
 pub use cpu_time::CpuTime;
@@ -42,7 +44,7 @@ pub use flags::{ArbiterFlags, FileFlags};
 pub use forms::{number_or_text, one_or_many};
 pub use log_level::{Log, LogLevel};
 pub use memory::{GroupMemory, fit_buffers};
-pub use program::{Program, end, main, run};
+pub use program::{Program, end, main, main_of, run};
 pub use sockets::{SocketConfig, UnixMode};
 pub use spin::spin;
 pub use tls::{AuthClients, OldestVersion, Tls, TlsFiles};

@@ -1,5 +1,8 @@
 //! A server program from its start to its end.
 
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -30,7 +33,19 @@ pub struct Program<C: ProgramConfig> {
 /// configuration instead. If anything fails, prints one line to standard error and returns a failure. Unknown flags
 /// end the process.
 pub fn main<C: ProgramConfig>(serve: impl FnOnce(Program<C>) -> anyhow::Result<()>) -> ExitCode {
-    end(|| try_main(serve).map_err(as_written::<C>))
+    main_of(Ok, serve)
+}
+
+/// Like [`main`], of a program whose command line has other forms, too: `as_flags` makes flags of them. The first word is
+/// the program's name.
+pub fn main_of<C: ProgramConfig>(
+    as_flags: impl FnOnce(Vec<OsString>) -> anyhow::Result<Vec<OsString>>,
+    serve: impl FnOnce(Program<C>) -> anyhow::Result<()>,
+) -> ExitCode {
+    end(|| {
+        let words = as_flags(std::env::args_os().collect())?;
+        try_main(words, serve).map_err(as_written::<C>)
+    })
 }
 
 /// Calls `run`, which is all that a program does. If it returns an error, prints that on one line to standard error and
@@ -47,18 +62,31 @@ pub fn end(run: impl FnOnce() -> anyhow::Result<()>) -> ExitCode {
 }
 
 /// See [`main`].
-fn try_main<C: ProgramConfig>(serve: impl FnOnce(Program<C>) -> anyhow::Result<()>) -> anyhow::Result<()> {
-    let command_line = CommandLine::<C>::parse();
+fn try_main<C: ProgramConfig>(
+    words: Vec<OsString>,
+    serve: impl FnOnce(Program<C>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let command_line = CommandLine::<C>::parse(words);
     let mut config = command_line.clone().resolve()?;
     if command_line.file.print_config {
         print!("{}", toml::to_string(&config)?);
         return Ok(());
     }
     descriptors::require_room()?;
+    if let Some(path) = config.log_file() {
+        log_to(path).with_context(|| format!("cannot write the log to {}", path.display()))?;
+    }
     let log = { config.common().log_level.start_log() }.context("cannot start the log")?;
     let data_bytes = config.data_bytes();
     fit_buffers(config.common().server, data_bytes);
     serve(Program { config, log, command_line })
+}
+
+/// Has standard error, which has the log, go to the end of a file.
+fn log_to(path: &Path) -> std::io::Result<()> {
+    let file = OpenOptions::new().create(true).append(true).open(path)?;
+    rustix::stdio::dup2_stderr(file)?;
+    Ok(())
 }
 
 impl<C: ProgramConfig> Program<C> {

@@ -1,7 +1,8 @@
 //! The configuration: built-in defaults, then a TOML file, then flags.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use anyhow::ensure;
 use clap::{ArgAction, Parser};
@@ -153,6 +154,29 @@ pub struct Config {
     /// The least severe level of log messages.
     #[arg(skip)]
     pub log_level: LogLevel,
+    /// Serve in the background [default: no].
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
+    pub daemonize: bool,
+    /// File that has the log in the place of standard error [default: none].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "FILE")]
+    pub logfile: Option<PathBuf>,
+    /// File that has the process's number while the server runs [default: none].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[arg(long, value_name = "FILE")]
+    pub pidfile: Option<PathBuf>,
+    /// What CONFIG SET knows and no flag, as a name and a value; may be given several times.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[arg(long, value_name = "NAME VALUE")]
+    pub setting: Vec<NamedSetting>,
+    /// A redis.conf, as `psp-redis FILE` does; - for standard input. CONFIG REWRITE writes it.
+    #[serde(skip)]
+    #[arg(long, value_name = "FILE")]
+    pub redis_conf: Option<PathBuf>,
+    /// Do not start if a setting of Redis has no effect here.
+    #[serde(skip)]
+    #[arg(long)]
+    pub strict: bool,
     /// Most connections at once [default: 10000].
     #[serde(skip)]
     #[arg(long, value_name = "N")]
@@ -216,6 +240,12 @@ impl Default for Config {
             busy_reply_threshold: 5000,
             script_time_limit_ms: 0,
             log_level: LogLevel::default(),
+            daemonize: false,
+            logfile: None,
+            pidfile: None,
+            setting: Vec::new(),
+            redis_conf: None,
+            strict: false,
             maxclients: None,
             timeout: None,
             sockets: SocketConfig::default(),
@@ -254,6 +284,10 @@ impl ProgramConfig for Config {
         replace(&mut self.server.connections_max, self.maxclients.take());
         replace(&mut self.server.idle_timeout_s, self.timeout.take());
         Ok(())
+    }
+
+    fn log_file(&self) -> Option<&Path> {
+        self.logfile.as_deref()
     }
 
     fn data_bytes(&self) -> u64 {
@@ -301,6 +335,51 @@ pub enum DebugAccess {
     Yes,
     /// Clients from loopback addresses and Unix sockets.
     Local,
+}
+
+/// A parameter of CONFIG and its value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NamedSetting {
+    name: String,
+    value: String,
+}
+
+impl NamedSetting {
+    /// The parameter.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it is set to.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+}
+
+impl FromStr for NamedSetting {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, value) = text.split_once(' ').ok_or("it must be a name and a value, such as 'hz 20'")?;
+        Ok(Self { name: name.to_owned(), value: value.trim().to_owned() })
+    }
+}
+
+impl TryFrom<String> for NamedSetting {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl From<NamedSetting> for String {
+    fn from(NamedSetting { name, value }: NamedSetting) -> Self {
+        format!("{name} {value}")
+    }
 }
 
 /// Limits on requests. A command that exceeds the first limit gets an error. A request that exceeds
@@ -449,6 +528,28 @@ pub fn yes_or_no(word: &str) -> Result<bool, &'static str> {
         _ if word.eq_ignore_ascii_case("no") => Ok(false),
         _ => Err("argument must be 'yes' or 'no'"),
     }
+}
+
+/// The log level that Redis calls `word`; other words are the program's own.
+///
+/// # Errors
+/// A message with the words.
+pub fn log_level(word: &str) -> Result<&'static str, &'static str> {
+    const LEVELS: [(&str, &str); 9] = [
+        ("nothing", "error"),
+        ("warning", "warn"),
+        ("notice", "info"),
+        ("verbose", "debug"),
+        ("error", "error"),
+        ("warn", "warn"),
+        ("info", "info"),
+        ("debug", "debug"),
+        ("trace", "trace"),
+    ];
+    let level = LEVELS.iter().find(|(name, _)| name.eq_ignore_ascii_case(word));
+    let (_, level) =
+        level.ok_or("argument(s) must be one of the following: debug, verbose, notice, warning, nothing")?;
+    Ok(level)
 }
 
 #[cfg(test)]

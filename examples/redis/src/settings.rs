@@ -1,5 +1,6 @@
 //! The settings that `CONFIG GET` and `CONFIG SET` read and change while the server runs.
 
+use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
@@ -22,6 +23,8 @@ pub struct Settings {
     stream_node_entries_max: AtomicU64,
     value_len_max: AtomicUsize,
     log_level: RwLock<LogLevel>,
+    /// What has no effect, by its name.
+    kept: RwLock<BTreeMap<&'static str, String>>,
     logging: OnceLock<Box<dyn Fn(LogLevel) + Send + Sync>>,
 }
 
@@ -92,6 +95,7 @@ impl Settings {
             stream_node_entries_max: AtomicU64::new(stream_node.entries as u64),
             value_len_max: AtomicUsize::new(config.limits.proto_max_bulk_len),
             log_level: RwLock::new(config.log_level),
+            kept: RwLock::default(),
             logging: OnceLock::new(),
             config,
         }
@@ -110,6 +114,16 @@ impl Settings {
             bytes: limit(self.stream_node_bytes_max(), MOST.bytes),
             entries: limit(self.stream_node_entries_max(), MOST.entries),
         }
+    }
+
+    /// What a setting without an effect was set to.
+    pub(crate) fn kept(&self, name: &str) -> Option<String> {
+        self.kept.read().get(name).cloned()
+    }
+
+    /// Keeps a setting for those who ask.
+    pub(crate) fn keep(&self, name: &'static str, value: String) {
+        self.kept.write().insert(name, value);
     }
 
     /// The least severe level of log messages.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use psp_classifiers::resp::RespClassifier;
-use psp_program::Tls;
+use psp_program::{PidFile, Tls};
 use psp_protocols::resp::Resp;
 use psp_server::Server;
 use psp_store::{ExpiryCycle, Periodic};
 
+use crate::commands::set_at_start;
 use crate::config::Config;
 use crate::eviction;
 use crate::handler::RedisHandler;
@@ -34,6 +35,8 @@ pub struct RedisServer {
     pub eviction: Periodic,
     /// Runs what CLIENT PAUSE held until it is dropped.
     pub pause: PauseThread,
+    /// The file with the process's number, until it is dropped.
+    pub pid_file: Option<PidFile>,
     /// Saves and loads. The caller ends it when the server has ended.
     pub saver: Saver,
 }
@@ -47,9 +50,16 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
     let stack_bytes = &mut config.server.stack_bytes;
     *stack_bytes = STACK_BYTES_MIN.max(*stack_bytes);
     let state = Arc::new(ServerState::new(Settings::new(config.clone())));
+    set_at_start(&state)?;
     { state.acl.configure(&state.clients, &config) }
         .map_err(anyhow::Error::msg)
         .context("cannot set up the users")?;
+    let pid_file = config.pidfile.as_deref().map(PidFile::write).transpose();
+    let pid_file = pid_file.unwrap_or_else(|error| {
+        // Redis serves all the same, and its own file names a folder that not everybody may write to.
+        tracing::warn!("{error:#}");
+        None
+    });
     let expiry = ExpiryCycle::start(Arc::clone(&state.databases)).context("cannot start the expiry thread")?;
     let eviction = eviction::start(Arc::clone(&state)).context("cannot start the eviction thread")?;
     let pause = PauseThread::start(Arc::clone(&state)).context("cannot start the pause thread")?;
@@ -80,7 +90,7 @@ pub fn build(mut config: Config) -> anyhow::Result<RedisServer> {
     let _first = state.local_addresses.set(addresses);
     let handle = server.handle();
     state.persistence.load_first(&state, first, move || handle.shut_down());
-    Ok(RedisServer { server, tls, state, expiry, eviction, pause, saver })
+    Ok(RedisServer { server, tls, state, expiry, eviction, pause, pid_file, saver })
 }
 
 /// Serves TLS connections from now on with what the certificates' files have by now.

@@ -73,6 +73,23 @@ pub(super) fn unescape(word: &[u8], emit: impl FnMut(u8)) {
     let _ = scan_word(word, emit);
 }
 
+/// The words of a line, which may carry its line end; `None` if its quotes are unbalanced. Lines of `redis.conf` follow
+/// the same rules.
+#[must_use]
+pub fn split_words(line: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let words = Words::new(line).map(|word| {
+        let Word { start, end, escaped } = word.ok()?;
+        let text = &line[start..end];
+        if !escaped {
+            return Some(text.to_vec());
+        }
+        let mut plain = Vec::with_capacity(text.len());
+        unescape(text, |byte| plain.push(byte));
+        Some(plain)
+    });
+    words.collect()
+}
+
 /// White space between words, as C's `isspace`.
 fn is_space(byte: u8) -> bool {
     matches!(byte, b' ' | b'\t'..=b'\r')
@@ -140,22 +157,6 @@ fn hex_value(digit: u8) -> u8 {
 mod tests {
     use super::*;
 
-    fn split(line: &str) -> Option<Vec<Vec<u8>>> {
-        Words::new(line.as_bytes())
-            .map(|word| {
-                word.ok().map(|word| {
-                    let text = &line.as_bytes()[word.start..word.end];
-                    if !word.escaped {
-                        return text.to_vec();
-                    }
-                    let mut out = Vec::new();
-                    unescape(text, |byte| out.push(byte));
-                    out
-                })
-            })
-            .collect()
-    }
-
     #[test]
     fn words_follow_the_quoting_rules_of_redis() {
         let cases: [(&str, &[&[u8]]); 10] = [
@@ -172,7 +173,7 @@ mod tests {
         ];
         for (line, words) in cases {
             assert_eq!(
-                split(line).as_deref(),
+                split_words(line.as_bytes()).as_deref(),
                 Some(&words.iter().map(|word| word.to_vec()).collect::<Vec<_>>()[..]),
                 "{line:?}"
             );
@@ -182,7 +183,7 @@ mod tests {
     #[test]
     fn unbalanced_quotes_are_refused() {
         for line in [r#"""#, r#""a"#, "'a", r#""a"b"#, "'a'b", r#""a\"#, r#""a\""#, "a 'b\r\n"] {
-            assert_eq!(split(line), None, "{line:?}");
+            assert_eq!(split_words(line.as_bytes()), None, "{line:?}");
             let last = Words::new(line.as_bytes()).last();
             assert_eq!(last, Some(Err(Violation::UnbalancedQuotes)), "{line:?}");
         }

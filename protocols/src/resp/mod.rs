@@ -35,6 +35,7 @@ pub use encoder::{Encoder, SHARED_LEN_MIN, Version};
 pub use facts::{Begin, CATEGORIES, Facts, Find, Flag, Flags, KeyPositions, KeySpec};
 pub use frame::{Resp, RespCursor};
 pub use head::{ArgsIter, RespHead};
+pub use inline::split_words;
 pub use number::parse_integer;
 pub use replies::{RespReplies, RespSkipper};
 pub use reply_parser::{ReplyKind, ReplyParser, ReplyStep};

@@ -1,10 +1,10 @@
 //! ACL files: one user a line, as ACL LIST shows them.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
+use std::{fs, io};
+
+use crate::replace_file::replace_file;
 
 use super::Users;
 use super::definition::{DefinitionError, apply_all};
@@ -75,26 +75,7 @@ pub(super) fn save(path: &Path, users: &Users) -> io::Result<()> {
         text.extend(user.line());
         text.push(b'\n');
     }
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-    let mut temporary_name = name.to_os_string();
-    temporary_name.push(format!(".tmp-{:016x}", rand::random::<u64>()));
-    let temporary: PathBuf = path.with_file_name(temporary_name);
-    let written = write(&temporary, path, &text).and_then(|()| fs::rename(&temporary, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    written
-}
-
-/// Writes a new file with the permissions of the file at `like`. If there is none, only the owner may read the new one.
-fn write(path: &Path, like: &Path, text: &[u8]) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(path)?;
-    if let Ok(known) = fs::metadata(like) {
-        file.set_permissions(known.permissions())?;
-    }
-    file.write_all(text)?;
-    file.sync_all()
+    replace_file(path, &text)
 }
 
 #[cfg(test)]

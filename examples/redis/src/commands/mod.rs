@@ -49,6 +49,8 @@ pub(crate) mod subcommand;
 mod transactions;
 mod walk;
 
+pub(crate) use config::{is_parameter, set_at_start};
+
 /// The rows of all families.
 pub(crate) const FAMILIES: &[&[Row]] = &[
     acl::COMMANDS,

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::replace_file::sync_folder;
+
 /// A folder, and the name of the file in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Place {
@@ -78,8 +80,7 @@ impl Place {
         drop(file);
         let path = self.path();
         fs::rename(temporary, &path).map_err(about("put the new file in the place of", &path))?;
-        let dir = File::open(&self.dir).and_then(|dir| dir.sync_all());
-        dir.map_err(about("sync the folder", &self.dir))
+        sync_folder(&self.dir).map_err(about("sync the folder", &self.dir))
     }
 }
 

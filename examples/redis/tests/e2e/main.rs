@@ -33,6 +33,7 @@ mod pipelines;
 mod ports;
 mod protocol;
 mod pubsub;
+mod redis_conf;
 mod scripts;
 mod starting;
 mod steering;

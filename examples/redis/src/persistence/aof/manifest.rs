@@ -9,7 +9,10 @@
 use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+use crate::conf_line::{quoted, words_of};
+use crate::replace_file::sync_folder;
 
 /// One file of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,18 +37,27 @@ impl Manifest {
     /// What is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut manifest = Self::default();
-        for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.is_empty() && !line.starts_with('#')) {
+        for (number, line) in text.lines().enumerate() {
             let wrong = |what: &str| format!("line {}: {what}", number + 1);
-            let (name, rest) = name_of(line).ok_or_else(|| wrong("it does not begin with a file's name"))?;
+            let words = words_of(line.as_bytes()).map_err(|error| wrong(&error.to_string()))?;
+            let Some(words) = words else {
+                continue;
+            };
+            let (pairs, rest) = words.as_chunks::<2>();
+            // Pairs that a later Redis may add are passed over, as Redis does.
+            let value = |key: &str| {
+                let pair = pairs.iter().find(|[name, _]| name.eq_ignore_ascii_case(key));
+                pair.map(|[_, value]| &**value)
+            };
+            let (Some(name), Some(sequence), Some(kind), []) = (value("file"), value("seq"), value("type"), rest)
+            else {
+                return Err(wrong("it does not have the pairs `file`, `seq` and `type`"));
+            };
             if name.contains('/') || name.is_empty() {
                 return Err(wrong("a file's name is a path"));
             }
-            let words: Vec<&str> = rest.split_ascii_whitespace().collect();
-            let ["seq", sequence, "type", kind] = words[..] else {
-                return Err(wrong("it has no `seq N type T` behind the file's name"));
-            };
             let sequence = sequence.parse().map_err(|_text| wrong("its sequence is no number"))?;
-            let part = Part { name, number: sequence };
+            let part = Part { name: name.to_owned(), number: sequence };
             match kind {
                 "b" if manifest.base.is_some() => return Err(wrong("there are two base files")),
                 "b" => manifest.base = Some(part),
@@ -71,13 +83,7 @@ impl Manifest {
         let increments: Vec<&Part> = self.increments.iter().collect();
         for (parts, kind) in lines.into_iter().chain([(&history, 'h'), (&increments, 'i')]) {
             for Part { name, number } in parts {
-                let quote = if name.contains(|c: char| c.is_whitespace() || c == '"') {
-                    "\""
-                } else {
-                    ""
-                };
-                let name = name.replace('\\', "\\\\").replace('"', "\\\"");
-                writeln!(text, "file {quote}{name}{quote} seq {number} type {kind}").expect("a String takes all");
+                writeln!(text, "file {} seq {number} type {kind}", quoted(name)).expect("a String takes all");
             }
         }
         text
@@ -92,24 +98,6 @@ impl Manifest {
     pub(super) fn next_increment(&self) -> u64 {
         self.increments.iter().chain(&self.history).map(|part| part.number).max().unwrap_or(0) + 1
     }
-}
-
-/// The name in a line, and what follows it.
-fn name_of(line: &str) -> Option<(String, &str)> {
-    let rest = line.trim_start().strip_prefix("file ")?.trim_start();
-    let Some(quoted) = rest.strip_prefix('"') else {
-        let (name, rest) = rest.split_once(' ')?;
-        return Some((name.to_owned(), rest));
-    };
-    let (mut name, mut chars) = (String::new(), quoted.char_indices());
-    while let Some((at, char)) = chars.next() {
-        match char {
-            '"' => return Some((name, &quoted[at + 1..])),
-            '\\' => name.push(chars.next()?.1),
-            char => name.push(char),
-        }
-    }
-    None
 }
 
 /// Where the files are.
@@ -214,10 +202,6 @@ impl Folder {
     }
 }
 
-pub(super) fn sync_folder(path: &Path) -> io::Result<()> {
-    File::open(path)?.sync_all()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -231,6 +215,8 @@ mod tests {
         assert_eq!((manifest.next_base(), manifest.next_increment()), (3, 6));
         let quoted = "file \"a \\\"b.1.incr.aof\" seq 1 type i\n";
         assert_eq!(Manifest::parse(quoted).unwrap().text(), quoted);
+        let later = "# a comment\nseq 7 TYPE i startoffset 5 File a.7.incr.aof\n";
+        assert_eq!(Manifest::parse(later).unwrap().text(), "file a.7.incr.aof seq 7 type i\n");
     }
 
     #[test]
@@ -238,7 +224,7 @@ mod tests {
         for (text, error) in [
             ("", "it names no file"),
             ("# a comment", "it names no file"),
-            ("hello", "line 1: it does not begin with a file's name"),
+            ("hello", "line 1: it does not have the pairs `file`, `seq` and `type`"),
             ("file a seq 1 type b\nfile b seq 2 type b", "line 2: there are two base files"),
             (
                 "file a seq 2 type i\nfile b seq 2 type i",
@@ -247,7 +233,7 @@ mod tests {
             ("file a seq x type i", "line 1: its sequence is no number"),
             ("file a seq 1 type q", "line 1: its type is none of b, h and i"),
             ("file ../a seq 1 type i", "line 1: a file's name is a path"),
-            ("file \"a seq 1 type i", "line 1: it does not begin with a file's name"),
+            ("file \"a seq 1 type i", "line 1: unbalanced quotes"),
         ] {
             assert_eq!(Manifest::parse(text).unwrap_err(), error, "{text}");
         }

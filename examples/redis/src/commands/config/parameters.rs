@@ -1,4 +1,4 @@
-//! The CONFIG command.
+//! The parameters that say and change what the server does.
 
 use std::borrow::Cow;
 use std::ops::RangeInclusive;
@@ -13,89 +13,16 @@ use psp_store::PackingLimit::{HashBytes, HashEntries, SetEntries, SortedSetBytes
 use psp_store::{LfuRates, PackingLimit, UnknownEvictionPolicy};
 
 use crate::acl::PubSubDefault;
-use crate::admission::is_local;
-use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
-use crate::config::{DebugAccess, Limits, LogLevel, samples, yes_or_no};
-use crate::error::CommandError;
-use crate::glob::{Pattern, Steps};
+use crate::config::{DebugAccess, Limits, LogLevel, log_level, samples, yes_or_no};
 use crate::memory::parse_bytes;
 use crate::parse::Result;
 use crate::persistence::Fsync;
 use crate::state::ServerState;
 use crate::tls::AUTH_CLIENTS;
 
-use super::subcommand::write_help;
-
-/// Rows of the command table.
-pub(crate) const COMMANDS: &[Row] = &[Row::container("config", SUBCOMMANDS).flags(&[Flag::Admin, Flag::NoScript])];
-
-const SUBCOMMANDS: Subcommands =
-    &[("get", get), ("help", help), ("resetstat", resetstat), ("rewrite", rewrite), ("set", set)];
-
-/// The text of CONFIG HELP, as in Redis.
-const HELP: &[&str] = &[
-    "GET <pattern>",
-    "    Return parameters matching the glob-like <pattern> and their values.",
-    "SET <directive> <value>",
-    "    Set the configuration <directive> to <value>.",
-    "RESETSTAT",
-    "    Reset statistics reported by the INFO command.",
-    "REWRITE",
-    "    Rewrite the configuration file.",
-];
-
-fn help(_: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    write_help("config", HELP, out);
-    Ok(())
-}
-
-/// A parameter of CONFIG.
-struct Parameter {
-    name: &'static str,
-    get: fn(&ServerState) -> String,
-    set: Setter,
-}
-
-/// Success, or a message that names the possible values.
-type Setting = Result<(), Cow<'static, str>>;
+use super::parameter::{Parameter, Setting};
 
 const NOT_RUNNING: &str = "the server is not running yet";
-
-/// How to change a parameter.
-enum Setter {
-    /// The parameter cannot change while the server runs.
-    Fixed,
-    /// This function sets the parameter. Its error names the possible values.
-    By(fn(&ServerState, &[u8]) -> Setting),
-    /// The same, for those whom `enable-protected-configs` names.
-    Protected(fn(&ServerState, &[u8]) -> Setting),
-}
-
-impl Parameter {
-    const fn fixed(name: &'static str, get: fn(&ServerState) -> String) -> Self {
-        Self { name, get, set: Setter::Fixed }
-    }
-
-    const fn protected(
-        name: &'static str,
-        get: fn(&ServerState) -> String,
-        set: fn(&ServerState, &[u8]) -> Setting,
-    ) -> Self {
-        Self { name, get, set: Setter::Protected(set) }
-    }
-
-    /// The function that sets the parameter.
-    const fn setter(&self) -> Option<fn(&ServerState, &[u8]) -> Setting> {
-        match self.set {
-            Setter::Fixed => None,
-            Setter::By(set) | Setter::Protected(set) => Some(set),
-        }
-    }
-
-    const fn new(name: &'static str, get: fn(&ServerState) -> String, set: fn(&ServerState, &[u8]) -> Setting) -> Self {
-        Self { name, get, set: Setter::By(set) }
-    }
-}
 
 /// A limit up to which collections are packed.
 macro_rules! packing {
@@ -136,9 +63,9 @@ macro_rules! switch {
     };
 }
 
-/// All parameters. Fixed parameters without a setting tell clients what the server does not do, such as clusters, or
-/// always does, such as releasing values in the background.
-const PARAMETERS: &[Parameter] = &[
+/// The parameters that have a meaning here. Fixed ones without a setting tell clients what the server does not do, such
+/// as clusters.
+pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::new("acl-pubsub-default", pubsub_default, set_pubsub_default),
     Parameter::fixed("aclfile", |server| path_of(server.settings.config.aclfile.as_deref())),
     number!("acllog-max-len" => UNSIGNED, acl.log.len_max, acl.log.set_len_max),
@@ -195,7 +122,7 @@ const PARAMETERS: &[Parameter] = &[
         server.settings.config.limits.request_len_max.to_string()
     }),
     Parameter::fixed("cluster-enabled", |_| "no".into()),
-    Parameter::fixed("daemonize", |_| "no".into()),
+    Parameter::fixed("daemonize", |server| word_of(server.settings.config.daemonize)),
     Parameter::fixed("databases", |server| server.settings.config.databases.to_string()),
     Parameter::protected(
         "dbfilename",
@@ -222,11 +149,6 @@ const PARAMETERS: &[Parameter] = &[
         },
         set_percentiles,
     ),
-    Parameter::fixed("lazyfree-lazy-eviction", |_| "yes".into()),
-    Parameter::fixed("lazyfree-lazy-expire", |_| "yes".into()),
-    Parameter::fixed("lazyfree-lazy-server-del", |_| "yes".into()),
-    Parameter::fixed("lazyfree-lazy-user-del", |_| "yes".into()),
-    Parameter::fixed("lazyfree-lazy-user-flush", |_| "yes".into()),
     Parameter::new(
         "lfu-decay-time",
         |server| server.databases.lfu_rates().decay_minutes.to_string(),
@@ -237,17 +159,13 @@ const PARAMETERS: &[Parameter] = &[
         |server| server.databases.lfu_rates().log_factor.to_string(),
         |server, value| set_lfu_rate(server, value, |rates| &mut rates.log_factor),
     ),
-    Parameter::fixed("logfile", |_| String::new()),
+    Parameter::fixed("logfile", |server| path_of(server.settings.config.logfile.as_deref())),
     // Lists are not compressed, and have one form: these change nothing.
     number!("list-compress-depth" => 0..=i32::MAX.into(),
         settings.list_compress_depth, settings.set_list_compress_depth),
     number!("list-max-listpack-size" => SIGNED, settings.list_node_size, settings.set_list_node_size),
     number!("list-max-ziplist-size" => SIGNED, settings.list_node_size, settings.set_list_node_size),
-    Parameter::new(
-        "loglevel",
-        |server| tracing::Level::from(server.settings.log_level()).to_string().to_lowercase(),
-        set_log_level,
-    ),
+    Parameter::new("loglevel", |server| in_redis_words(server.settings.log_level()).to_owned(), set_log_level),
     number!("lua-time-limit" => UNSIGNED, settings.busy_reply_threshold_ms, settings.set_busy_reply_threshold_ms),
     Parameter::new("maxclients", |server| server.connections_max().to_string(), set_maxclients),
     Parameter::new("maxmemory", |server| server.settings.maxmemory_bytes().to_string(), set_maxmemory),
@@ -265,7 +183,7 @@ const PARAMETERS: &[Parameter] = &[
         },
     ),
     Parameter::new("notify-keyspace-events", |server| server.notifier.classes().to_string(), set_events),
-    Parameter::fixed("pidfile", |_| String::new()),
+    Parameter::fixed("pidfile", |server| path_of(server.settings.config.pidfile.as_deref())),
     Parameter::new("policy", |server| server.policy().spelled(), set_policy),
     Parameter::fixed("port", |server| server.settings.config.port.to_string()),
     Parameter::new(
@@ -313,7 +231,6 @@ const PARAMETERS: &[Parameter] = &[
     ),
     number!("stream-node-max-entries" => UNSIGNED,
         settings.stream_node_entries_max, settings.set_stream_node_entries_max),
-    Parameter::fixed("supervised", |_| "no".into()),
     Parameter::new("timeout", |server| server.idle_timeout_s().to_string(), set_timeout),
     number!("tracking-table-max-keys" => UNSIGNED, clients.tracking.keys_max, clients.tracking.set_keys_max),
     Parameter::fixed("tls-auth-clients", |server| {
@@ -494,10 +411,20 @@ fn reason(error: PolicyError) -> Cow<'static, str> {
     error.to_string().into()
 }
 
+/// What Redis calls the level.
+const fn in_redis_words(level: LogLevel) -> &'static str {
+    match level {
+        LogLevel::Error => "nothing",
+        LogLevel::Warn => "warning",
+        LogLevel::Info => "notice",
+        LogLevel::Debug => "debug",
+        LogLevel::Trace => "trace",
+    }
+}
+
 fn set_log_level(server: &ServerState, value: &[u8]) -> Setting {
-    let level = LogLevel::from_str(&String::from_utf8_lossy(value), true)
-        .map_err(|_| "argument must be one of error, warn, info, debug, trace")?;
-    server.settings.set_log_level(level);
+    let level = log_level(&String::from_utf8_lossy(value))?;
+    server.settings.set_log_level(LogLevel::from_str(level, true)?);
     Ok(())
 }
 
@@ -510,208 +437,4 @@ fn set_value_len_max(server: &ServerState, value: &[u8]) -> Setting {
     }
     server.settings.set_value_len_max(bytes);
     Ok(())
-}
-
-fn get(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let patterns: Vec<_> = args[2..].iter().map(|pattern| pattern.to_ascii_lowercase()).collect();
-    let patterns: Vec<_> = patterns.iter().map(|text| Pattern::new(text)).collect();
-    let steps = Steps::new();
-    let wanted = |parameter: &&Parameter| {
-        let mut patterns = patterns.iter();
-        patterns.any(|pattern| pattern.matches(parameter.name.as_bytes(), &steps))
-    };
-    let found: Vec<_> = PARAMETERS.iter().filter(wanted).collect();
-    out.map(found.len());
-    for parameter in found {
-        out.bulk(parameter.name.as_bytes());
-        out.bulk((parameter.get)(context.server).as_bytes());
-    }
-    Ok(())
-}
-
-fn set(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let (pairs, rest) = args[2..].as_chunks::<2>();
-    if !rest.is_empty() {
-        return Err(CommandError::Arity("config|set".into()));
-    }
-    let mut changes = Vec::with_capacity(pairs.len());
-    for [name, value] in pairs {
-        let name = String::from_utf8_lossy(name).to_ascii_lowercase();
-        let parameter = PARAMETERS.iter().find(|parameter| parameter.name == name);
-        let Some(parameter) = parameter else {
-            let line = format!("ERR Unknown option or number of arguments for CONFIG SET - '{name}'");
-            return Err(CommandError::Other(line.into()));
-        };
-        if changes.iter().any(|(other, _): &(&Parameter, _)| other.name == name) {
-            return Err(failed(parameter, "duplicate parameter"));
-        }
-        // A fixed parameter accepts its current value.
-        if matches!(parameter.set, Setter::Fixed) && (parameter.get)(context.server).as_bytes() != *value {
-            return Err(failed(parameter, "can't set immutable config"));
-        }
-        let access = context.server.settings.config.enable_protected_configs;
-        if matches!(parameter.set, Setter::Protected(_)) && !access.allows(is_local(&context.client.peer)) {
-            return Err(failed(parameter, "can't set protected config"));
-        }
-        changes.push((parameter, *value));
-    }
-    apply(context.server, &changes)?;
-    out.simple("OK");
-    Ok(())
-}
-
-/// Makes all changes, or none if one of them fails.
-fn apply(server: &ServerState, changes: &[(&Parameter, &[u8])]) -> Result<()> {
-    let mut made: Vec<(&Parameter, String)> = Vec::with_capacity(changes.len());
-    for (parameter, value) in changes {
-        let Some(set) = parameter.setter() else {
-            continue;
-        };
-        let before = (parameter.get)(server);
-        let Err(reason) = set(server, value) else {
-            made.push((parameter, before));
-            continue;
-        };
-        for (changed, before) in made.iter().rev() {
-            if let Some(set) = changed.setter() {
-                let _was_valid = set(server, before.as_bytes());
-            }
-        }
-        return Err(failed(parameter, &reason));
-    }
-    Ok(())
-}
-
-fn failed(parameter: &Parameter, reason: &str) -> CommandError {
-    let name = parameter.name;
-    let line = format!("ERR CONFIG SET failed (possibly related to argument '{name}') - {reason}");
-    CommandError::Other(line.into())
-}
-
-fn resetstat(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    context.server.reset_stats();
-    out.simple("OK");
-    Ok(())
-}
-
-/// The file that the server may have read is TOML, and flags take precedence over it: a line that CONFIG REWRITE adds
-/// could have no effect at the next start.
-fn rewrite(_: &mut Context<'_>, _: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
-    Err(CommandError::line(
-        "ERR psp-redis does not rewrite its configuration file: change the file and send SIGHUP, or start the server \
-         with --print-config to get one",
-    ))
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::testing::Session;
-
-    #[test]
-    fn parameters_are_read_by_pattern() {
-        Session::new().expect(&[
-            ("CONFIG GET save", "*2 $4 save $0"),
-            ("CONFIG GET APPENDONLY nothing", "*2 $10 appendonly $2 no"),
-            ("CONFIG GET proto-*", "*2 $18 proto-max-bulk-len $9 536870912"),
-            ("CONFIG GET tls-port", "*2 $8 tls-port $1 0"),
-            ("CONFIG GET unixsocketp*", "*2 $14 unixsocketperm $1 0"),
-            ("CONFIG GET maxclients", "*2 $10 maxclients $5 10000"),
-            ("CONFIG GET nothing", "*0"),
-        ]);
-        assert!(Session::new().resp3().run("CONFIG GET *").starts_with('%'));
-    }
-
-    #[test]
-    fn changeable_parameters_change_and_fixed_ones_do_not() {
-        let mut session = Session::new();
-        session.expect(&[
-            ("CONFIG SET proto-max-bulk-len 1mb", "+OK"),
-            ("CONFIG GET proto-max-bulk-len", "*2 $18 proto-max-bulk-len $7 1048576"),
-            ("SETRANGE a 1048576 x", "-ERR string exceeds maximum allowed size (proto-max-bulk-len)"),
-            (
-                "CONFIG SET proto-max-bulk-len x",
-                "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - \
-                 argument must be a memory value",
-            ),
-            (
-                "CONFIG SET proto-max-bulk-len 3",
-                "-ERR CONFIG SET failed (possibly related to argument 'proto-max-bulk-len') - \
-                 argument must be between 1048576 and 9223372036854775807 inclusive",
-            ),
-            (
-                "CONFIG SET timeout -1",
-                "-ERR CONFIG SET failed (possibly related to argument 'timeout') - argument must be between 0 and \
-                 2147483647 inclusive",
-            ),
-            (
-                "CONFIG SET timeout 1 TimeOut 2",
-                "-ERR CONFIG SET failed (possibly related to argument 'timeout') - duplicate parameter",
-            ),
-            ("CONFIG SET hash-max-ziplist-value 65 list-compress-depth 1", "+OK"),
-            ("CONFIG GET hash-max-listpack-value", "*2 $23 hash-max-listpack-value $2 65"),
-            ("CONFIG SET list-max-ziplist-size -5", "+OK"),
-            ("CONFIG GET list-max-listpack-size", "*2 $22 list-max-listpack-size $2 -5"),
-            (
-                "CONFIG SET set-max-intset-entries -1",
-                "-ERR CONFIG SET failed (possibly related to argument 'set-max-intset-entries') - \
-                 argument must be between 0 and 9223372036854775807 inclusive",
-            ),
-            ("CONFIG SET daemonize no", "+OK"),
-            (
-                "CONFIG SET daemonize yes",
-                "-ERR CONFIG SET failed (possibly related to argument 'daemonize') - can't set \
-                 immutable config",
-            ),
-            (
-                "CONFIG SET nothing 1",
-                "-ERR Unknown option or number of arguments for CONFIG SET - 'nothing'",
-            ),
-            ("CONFIG SET save", "-ERR wrong number of arguments for 'config|set' command"),
-            (
-                "CONFIG REWRITE",
-                "-ERR psp-redis does not rewrite its configuration file: change the file and send SIGHUP, or start the \
-                 server with --print-config to get one",
-            ),
-            ("CONFIG RESETSTAT", "+OK"),
-        ]);
-        assert_eq!(session.run_args(&[b"CONFIG", b"SET", b"save", b""]), "+OK\r\n");
-    }
-
-    #[test]
-    fn several_parameters_change_together_or_not_at_all() {
-        let mut session = Session::new();
-        session.expect(&[
-            ("CONFIG SET slowlog-max-len 7 latency-monitor-threshold 9", "+OK"),
-            (
-                "CONFIG SET slowlog-max-len 8 latency-monitor-threshold x timeout 1",
-                "-ERR CONFIG SET failed (possibly related to argument 'latency-monitor-threshold') - argument couldn't be \
-                 parsed into an integer",
-            ),
-            ("CONFIG GET slowlog-max-len", "*2 $15 slowlog-max-len $1 7"),
-            ("CONFIG GET latency-monitor-threshold", "*2 $25 latency-monitor-threshold $1 9"),
-            (
-                "CONFIG SET slowlog-max-len 8 daemonize yes",
-                "-ERR CONFIG SET failed (possibly related to argument 'daemonize') - can't set immutable config",
-            ),
-            (
-                "CONFIG SET slowlog-max-len 8 nope 1",
-                "-ERR Unknown option or number of arguments for CONFIG SET - 'nope'",
-            ),
-            (
-                "CONFIG SET slowlog-max-len 8 SLOWLOG-max-len 9",
-                "-ERR CONFIG SET failed (possibly related to argument 'slowlog-max-len') - duplicate parameter",
-            ),
-            ("CONFIG GET slowlog-max-len", "*2 $15 slowlog-max-len $1 7"),
-            ("CONFIG SET slowlog-log-slower-than -2", "-ERR CONFIG SET failed (possibly related to argument \
-              'slowlog-log-slower-than') - argument must be between -1 and 9223372036854775807 inclusive"),
-            (
-                "CONFIG SET latency-tracking-info-percentiles 101",
-                "-ERR CONFIG SET failed (possibly related to argument 'latency-tracking-info-percentiles') - latency \
-                 percentile parameters must be numbers between 0 and 100",
-            ),
-        ]);
-        let percentiles = b"latency-tracking-info-percentiles";
-        assert_eq!(session.run_args(&[b"CONFIG", b"SET", percentiles, b"0.0 50.0 99.9"]), "+OK\r\n");
-        assert!(session.run("CONFIG GET latency-tracking-info-*").contains("0 50 99.9"));
-    }
 }

@@ -1,4 +1,4 @@
-//! `-d`, a server in the background, and `-P`, the file with its process id.
+//! A server in the background, and the file with its process id.
 
 use std::env;
 use std::fs;
@@ -6,36 +6,29 @@ use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 
 use anyhow::Context as _;
-use psp_program::{CommandLine, LogLevel};
-
-use crate::config::Config;
 
 /// Tells the process that it is the one in the background.
-const IN_BACKGROUND: &str = "PSP_MEMCACHED_IN_BACKGROUND";
+const IN_BACKGROUND: &str = "PSP_IN_BACKGROUND";
 
-/// Starts the server in the background, if the command line asks for that. Returns whether it has: this process is then
-/// done. The one in the background has no terminal, and its log goes nowhere unless it has `-v`, as in memcached.
+/// Starts this program again in the background, with the same command line. Returns whether it has: this process is then
+/// done. The process in the background has no terminal. `quiet` is whether its log goes nowhere, or `None` if the command
+/// line does not ask for the background; what is wrong with it is said later.
 ///
 /// # Errors
 /// The process cannot be started.
-pub fn detach() -> anyhow::Result<bool> {
+pub fn detach(quiet: impl FnOnce() -> Option<bool>) -> anyhow::Result<bool> {
     if env::var_os(IN_BACKGROUND).is_some() {
         // It fails where the process leads a session already.
         let _leads = rustix::process::setsid();
         return Ok(false);
     }
-    // What is wrong with the command line is said later.
-    let config = CommandLine::<Config>::try_parse_from(env::args_os()).map(CommandLine::resolve);
-    let Ok(Ok(config)) = config else {
+    let Some(is_quiet) = quiet() else {
         return Ok(false);
     };
-    if !config.daemon {
-        return Ok(false);
-    }
     let mut command = Command::new(env::current_exe().context("where is this program?")?);
     command.args(env::args_os().skip(1)).env(IN_BACKGROUND, "1");
     command.stdin(Stdio::null());
-    if !matches!(config.log_level, LogLevel::Debug | LogLevel::Trace) {
+    if is_quiet {
         command.stdout(Stdio::null()).stderr(Stdio::null());
     }
     command.spawn().context("cannot start in the background")?;
