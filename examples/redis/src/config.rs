@@ -113,6 +113,9 @@ pub struct Config {
     /// Load a file that ends within a command, without that [default: yes].
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
     pub aof_load_truncated: bool,
+    /// Note the time in the append-only file, once a second [default: no].
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
+    pub aof_timestamp_enabled: bool,
     /// With appendfsync always, show reads only what the disk has, too [default: no].
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no, action = ArgAction::Set)]
     pub aof_read_durable: bool,
@@ -227,6 +230,7 @@ impl Default for Config {
             auto_aof_rewrite_percentage: 100,
             auto_aof_rewrite_min_size: 64 << 20,
             aof_load_truncated: true,
+            aof_timestamp_enabled: false,
             aof_read_durable: false,
             enable_protected_configs: DebugAccess::default(),
             databases: 16,

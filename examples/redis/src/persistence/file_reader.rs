@@ -185,7 +185,8 @@ impl<R: Read> FileReader<R> {
             let stored = u64::from_le_bytes(stored);
             // Who has no checksum writes 0.
             if self.checks && stored != 0 && stored != expected {
-                let what = format!("the checksum is {stored:016x}, and that of the content is {expected:016x}");
+                let what =
+                    format!("RDB CRC error: the checksum is {stored:016x}, and that of the content is {expected:016x}");
                 return Err(self.error(what));
             }
         }

@@ -54,7 +54,7 @@ pub enum LoadError {
     #[error(transparent)]
     System(#[from] std::io::Error),
     /// A file of the log cannot be opened.
-    #[error("cannot open {}, which the manifest names: {error}", path.display())]
+    #[error("cannot open {} that the manifest names: {error}", path.display())]
     Part {
         /// The file.
         path: PathBuf,

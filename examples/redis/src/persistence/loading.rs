@@ -43,13 +43,23 @@ enum Source {
     Log,
 }
 
+/// Tools that start a server wait for these words of Redis in its log.
+fn say_ready() {
+    tracing::info!("Ready to accept connections");
+}
+
 impl Persistence {
-    /// Says in the log if nothing is saved.
+    /// Says in the log that the server runs, and if nothing is saved.
     pub(crate) fn announce(&self, config: &Config) {
         if !self.saves_by_default() && !config.appendonly {
             tracing::info!(
                 "keys are in memory alone, and are lost at the end: neither `save` (--save), such as '3600 1 300 100', nor `appendonly` is set"
             );
+        }
+        // As in Redis: tools look for the number in the log.
+        tracing::info!("Server initialized, PID: {}", std::process::id());
+        if !self.is_loading() {
+            say_ready();
         }
     }
 
@@ -110,6 +120,7 @@ impl Persistence {
                     return end();
                 }
                 persistence.set_loading(false);
+                say_ready();
             }),
         );
     }

@@ -450,7 +450,10 @@ fn a_server_does_not_begin_with_a_file_that_it_cannot_read() {
             &b"REDIS0011\x00\x01k\x01"[..],
             "the file ends within the key \"k\" from byte 9 on, of type String (at byte 13)",
         ),
-        (b"REDIS0010\xff12345678", "the checksum is 3837363534333231, and that of the content is "),
+        (
+            b"REDIS0010\xff12345678",
+            "RDB CRC error: the checksum is 3837363534333231, and that of the content is ",
+        ),
         (b"REDIS0011\x07\x01k\x81\x27\x48\x4e\x22\x0d\x1f\xfc\x04", " is of the module "),
         (b"REDIS0099", "the file has version 99, and 12 is the last one known (at byte 9)"),
         (b"", "the file ends within the file's head (at byte 0)"),

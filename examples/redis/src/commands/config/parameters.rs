@@ -72,7 +72,7 @@ pub(super) const PARAMETERS: &[Parameter] = &[
     Parameter::fixed("activedefrag", |_| "no".into()),
     switch!("aof-load-truncated", persistence.log.loads_truncated, persistence.log.set_loads_truncated),
     switch!("aof-read-durable", persistence.log.reads_durable, persistence.log.set_reads_durable),
-    Parameter::fixed("aof-use-rdb-preamble", |_| "yes".into()),
+    switch!("aof-timestamp-enabled", persistence.log.notes_times, persistence.log.set_notes_times),
     Parameter::fixed("appenddirname", |server| server.settings.config.appenddirname.clone()),
     Parameter::fixed("appendfilename", |server| server.settings.config.appendfilename.clone()),
     Parameter::new(

@@ -16,7 +16,7 @@ pub(super) const UNUSED: &[Parameter] = &[
     Parameter::at_start("always-show-logo", "no"),
     Parameter::only("aof-disable-auto-gc", "no"),
     Parameter::kept("aof-rewrite-incremental-fsync", "yes"),
-    Parameter::only("aof-timestamp-enabled", "no"),
+    Parameter::kept("aof-use-rdb-preamble", "yes"),
     Parameter::at_start("aof_rewrite_cpulist", ""),
     Parameter::at_start("bgsave_cpulist", ""),
     Parameter::only("bind-source-addr", ""),

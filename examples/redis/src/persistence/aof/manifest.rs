@@ -14,6 +14,9 @@ use std::path::PathBuf;
 use crate::conf_line::{quoted, words_of};
 use crate::replace_file::sync_folder;
 
+/// Bytes of a line at most, as in Redis.
+const LINE_LEN_MAX: usize = 1024;
+
 /// One file of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Part {
@@ -39,10 +42,13 @@ impl Manifest {
         let mut manifest = Self::default();
         for (number, line) in text.lines().enumerate() {
             let wrong = |what: &str| format!("line {}: {what}", number + 1);
-            let words = words_of(line.as_bytes()).map_err(|error| wrong(&error.to_string()))?;
-            let Some(words) = words else {
+            if line.len() > LINE_LEN_MAX {
+                return Err(wrong("The AOF manifest file contains too long line"));
+            }
+            if line.starts_with('#') {
                 continue;
-            };
+            }
+            let words = words_of(line.as_bytes()).map_err(|error| wrong(&error.to_string()))?.unwrap_or_default();
             let (pairs, rest) = words.as_chunks::<2>();
             // Pairs that a later Redis may add are passed over, as Redis does.
             let value = |key: &str| {
@@ -51,7 +57,7 @@ impl Manifest {
             };
             let (Some(name), Some(sequence), Some(kind), []) = (value("file"), value("seq"), value("type"), rest)
             else {
-                return Err(wrong("it does not have the pairs `file`, `seq` and `type`"));
+                return Err(wrong("Invalid AOF manifest file format: it needs the pairs `file`, `seq` and `type`"));
             };
             if name.contains('/') || name.is_empty() {
                 return Err(wrong("a file's name is a path"));
@@ -59,18 +65,18 @@ impl Manifest {
             let sequence = sequence.parse().map_err(|_text| wrong("its sequence is no number"))?;
             let part = Part { name: name.to_owned(), number: sequence };
             match kind {
-                "b" if manifest.base.is_some() => return Err(wrong("there are two base files")),
+                "b" if manifest.base.is_some() => return Err(wrong("Found duplicate base file information")),
                 "b" => manifest.base = Some(part),
                 "h" => manifest.history.push(part),
                 "i" if manifest.increments.last().is_some_and(|last| last.number >= sequence) => {
-                    return Err(wrong("its sequence is not above that of the line before"));
+                    return Err(wrong("Found a non-monotonic sequence number"));
                 }
                 "i" => manifest.increments.push(part),
-                _ => return Err(wrong("its type is none of b, h and i")),
+                _ => return Err(wrong("Unknown AOF file type, it is none of b, h and i")),
             }
         }
         match manifest.base.is_none() && manifest.increments.is_empty() {
-            true => Err("it names no file".to_owned()),
+            true => Err("Found an empty AOF manifest".to_owned()),
             false => Ok(manifest),
         }
     }
@@ -222,16 +228,22 @@ mod tests {
     #[test]
     fn a_manifest_that_cannot_be_is_refused_with_its_line() {
         for (text, error) in [
-            ("", "it names no file"),
-            ("# a comment", "it names no file"),
-            ("hello", "line 1: it does not have the pairs `file`, `seq` and `type`"),
-            ("file a seq 1 type b\nfile b seq 2 type b", "line 2: there are two base files"),
+            ("", "Found an empty AOF manifest"),
+            ("# a comment", "Found an empty AOF manifest"),
+            (
+                "hello",
+                "line 1: Invalid AOF manifest file format: it needs the pairs `file`, `seq` and `type`",
+            ),
+            (
+                "file a seq 1 type b\nfile b seq 2 type b",
+                "line 2: Found duplicate base file information",
+            ),
             (
                 "file a seq 2 type i\nfile b seq 2 type i",
-                "line 2: its sequence is not above that of the line before",
+                "line 2: Found a non-monotonic sequence number",
             ),
             ("file a seq x type i", "line 1: its sequence is no number"),
-            ("file a seq 1 type q", "line 1: its type is none of b, h and i"),
+            ("file a seq 1 type q", "line 1: Unknown AOF file type, it is none of b, h and i"),
             ("file ../a seq 1 type i", "line 1: a file's name is a path"),
             ("file \"a seq 1 type i", "line 1: unbalanced quotes"),
         ] {

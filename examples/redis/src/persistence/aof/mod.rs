@@ -103,6 +103,7 @@ pub(crate) struct Log {
     rewrite_size_min: AtomicU64,
     loads_truncated: AtomicBool,
     reads_durable: AtomicBool,
+    notes_times: AtomicBool,
     folder: Folder,
     state: Mutex<State>,
     /// All of the journal before is in the file, or is on the disk.
@@ -155,6 +156,7 @@ impl Log {
             rewrite_size_min: AtomicU64::new(config.auto_aof_rewrite_min_size),
             loads_truncated: AtomicBool::new(config.aof_load_truncated),
             reads_durable: AtomicBool::new(config.aof_read_durable),
+            notes_times: AtomicBool::new(config.aof_timestamp_enabled),
             folder: Folder {
                 path: dir.join(&config.appenddirname),
                 prefix: config.appendfilename.clone(),
@@ -184,6 +186,7 @@ impl Log {
         self.set_rewrite_size_min(config.auto_aof_rewrite_min_size);
         self.set_loads_truncated(config.aof_load_truncated);
         self.set_reads_durable(config.aof_read_durable);
+        self.set_notes_times(config.aof_timestamp_enabled);
         started.appendfsync = config.appendfsync;
         started.auto_aof_rewrite_percentage = config.auto_aof_rewrite_percentage;
         started.auto_aof_rewrite_min_size = config.auto_aof_rewrite_min_size;
@@ -233,6 +236,14 @@ impl Log {
 
     /// Whether replies of reads wait for the disk as those of writes do.
     #[inline]
+    pub(crate) fn notes_times(&self) -> bool {
+        self.notes_times.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_notes_times(&self, notes: bool) {
+        self.notes_times.store(notes, Ordering::Relaxed);
+    }
+
     pub(crate) fn reads_durable(&self) -> bool {
         self.reads_durable.load(Ordering::Relaxed)
     }

@@ -88,7 +88,7 @@ impl<'s> Replay<'s> {
         let args: Vec<&[u8]> = command.iter().map(Vec::as_slice).collect();
         let name = String::from_utf8_lossy(args[0]);
         let spec = CommandTable::get().find(CommandId::of(args[0]));
-        let spec = spec.ok_or_else(|| format!("unknown command '{name}'"))?;
+        let spec = spec.ok_or_else(|| format!("Unknown command '{name}' reading the append only file"))?;
         let flags = spec.facts_of(&args).flags;
         let is_of_log = flags.contains(Flag::Write) || matches!(spec.name, "select" | "function" | "publish" | "ping");
         if !is_of_log {

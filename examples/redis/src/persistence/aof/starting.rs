@@ -103,7 +103,10 @@ impl Log {
         };
         match problem {
             LogError::System(error) => Err(error.into()),
-            LogError::Damaged(what) => Err(LoadError::log(path, reader.offset(), what)),
+            LogError::Damaged(what) => {
+                let what = format!("Bad file format reading the append only file: {what}");
+                Err(LoadError::log(path, reader.offset(), what))
+            }
             LogError::Truncated if is_last && self.loads_truncated() => {
                 tracing::warn!(
                     "{} ends within a command or a transaction: {} bytes of {len} are kept (aof-load-truncated)",
@@ -116,7 +119,9 @@ impl Log {
                 Ok(whole)
             }
             LogError::Truncated => {
-                Err(LoadError::log(path, reader.offset(), "it ends within a command or a transaction"))
+                let what =
+                    "Unexpected end of file reading the append only file: it ends within a command or a transaction";
+                Err(LoadError::log(path, reader.offset(), what))
             }
         }
     }

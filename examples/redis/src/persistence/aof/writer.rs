@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use psp_store::Databases;
@@ -51,6 +51,10 @@ pub(super) struct Writer {
     pending: VecDeque<Piece>,
     /// Where the last bytes that were written end in the journal.
     end: u64,
+    /// No unit of the log has begun, but is not written yet.
+    is_between_units: bool,
+    /// The last time that the file has, in seconds of Unix.
+    noted_s: u64,
     is_synced: bool,
     last_sync: Instant,
     sync_took: Duration,
@@ -64,6 +68,8 @@ impl Writer {
             target: None,
             pending: VecDeque::new(),
             end: 0,
+            is_between_units: false,
+            noted_s: 0,
             is_synced: true,
             last_sync: Instant::now(),
             sync_took: Duration::ZERO,
@@ -114,6 +120,18 @@ impl Writer {
             self.pending.push_back(Piece::Bytes(part, at));
         }
         self.pending.extend(cuts.map(Piece::Cut));
+        // The journal hands out whole units.
+        self.is_between_units = true;
+    }
+
+    /// With `aof-timestamp-enabled`, the line that says when what follows was written: one for a second at most.
+    fn time_note(&mut self) -> Option<String> {
+        if !std::mem::take(&mut self.is_between_units) || !self.log.notes_times() {
+            return None;
+        }
+        let now_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        let is_new = std::mem::replace(&mut self.noted_s, now_s) != now_s;
+        is_new.then(|| format!("#TS:{now_s}\r\n"))
     }
 
     /// Writes what was taken.
@@ -136,26 +154,28 @@ impl Writer {
 
     /// Writes all bytes up to the next cut. If that fails, the file ends where it ended before.
     fn write_bytes(&mut self) -> io::Result<()> {
+        let note = self.time_note().unwrap_or_default();
         let run = self.pending.iter().map_while(|piece| match piece {
-            Piece::Bytes(bytes, end) => Some((bytes, *end)),
+            Piece::Bytes(bytes, end) => Some((&bytes[..], *end, 1)),
             Piece::Cut(_) => None,
         });
         let (mut count, mut end, mut len) = (0, self.end, 0);
         // What comes before the first cut belongs to no file.
         if let Some(target) = &mut self.target {
-            for (bytes, its_end) in run {
+            let noted = std::iter::once((note.as_bytes(), self.end, 0));
+            for (bytes, its_end, pieces) in noted.chain(run) {
                 if let Err(error) = target.file.write_all(bytes) {
                     // Part of a command would end the file.
                     target.file.set_len(target.len)?;
                     return Err(error);
                 }
-                (count, end, len) = (count + 1, its_end, len + bytes.len() as u64);
+                (count, end, len) = (count + pieces, its_end, len + bytes.len() as u64);
             }
             target.len += len;
             self.is_synced = false;
         } else {
-            for (_, its_end) in run {
-                (count, end) = (count + 1, its_end);
+            for (_, its_end, pieces) in run {
+                (count, end) = (count + pieces, its_end);
             }
         }
         self.pending.drain(..count);
@@ -168,6 +188,7 @@ impl Writer {
     /// A part of the log begins: the file that is to go on, or a new one.
     fn begin_file(&mut self, cut: u64) -> io::Result<()> {
         self.sync();
+        (self.is_between_units, self.noted_s) = (true, 0);
         let (file, len, part) = self.log.open_next()?;
         self.target = Some(Target { file, len });
         self.end = cut;
