@@ -27,7 +27,7 @@ fn config_set_changes_the_policy_or_explains_the_error() {
     assert!(client.ask("CONFIG SET policy best").contains("d-fcfs, c-fcfs"));
     assert_eq!(client.ask(POLICY), spelled, "the policy changed although the change was refused");
     assert_eq!(client.ask("CONFIG SET loglevel warn"), "+OK");
-    assert_eq!(client.ask("CONFIG GET loglevel"), r#"["loglevel", "warn"]"#);
+    assert_eq!(client.ask("CONFIG GET loglevel"), r#"["loglevel", "warning"]"#);
 }
 
 #[test]
