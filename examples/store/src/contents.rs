@@ -55,7 +55,7 @@ impl Swaps {
 #[derive(Debug)]
 pub(crate) struct Walk<'k> {
     keyspace: &'k Keyspace,
-    content: usize,
+    content: u32,
     swaps: u64,
 }
 

@@ -26,7 +26,7 @@ use crate::journal::{Journal, Records};
 use crate::keyspace::{Keyspace, KeyspaceStats, SHARDS};
 use crate::locks::{Place, ShardLocks};
 use crate::pace::Pace;
-use crate::shared::{ExpiredHook, Shared};
+use crate::shared::{Expired, ExpiredHook, Shared};
 
 /// All databases of a server, or a fork of them.
 #[derive(Debug)]
@@ -146,13 +146,14 @@ impl Databases {
                 hits: sum.hits + of_one.hits,
                 misses: sum.misses + of_one.misses,
                 expired_keys: sum.expired_keys + of_one.expired_keys,
+                expired_fields: sum.expired_fields + of_one.expired_fields,
                 contended_updates: sum.contended_updates + of_one.contended_updates,
             })
     }
 
     /// Has `tell` called with the number of the database and each key that is removed because it has expired, on the
     /// thread that finds it and without a lock. Only the first call has an effect.
-    pub fn on_expired(&self, tell: impl Fn(usize, &[u8]) + Send + Sync + 'static) {
+    pub fn on_expired(&self, tell: impl Fn(usize, &[u8], Expired) + Send + Sync + 'static) {
         let _ = self.shared.on_expired.set(ExpiredHook(Box::new(tell)));
     }
 
@@ -461,6 +462,7 @@ mod tests {
             hits: factor,
             misses: 2 * factor,
             expired_keys: 3 * factor,
+            expired_fields: 5 * factor,
             contended_updates: 4 * factor,
         };
         store.all.get(0).add_stats(stats(1));

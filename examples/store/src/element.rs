@@ -9,10 +9,13 @@ use std::ops::Deref;
 use bytes::{Bytes, BytesMut};
 use triomphe::Arc;
 
+use crate::field_time::FieldTime;
 use crate::large::{LARGE_LEN_MIN, Large};
 
 /// Longest byte string kept inside the element itself.
 const INLINE_LEN_MAX: usize = 22;
+/// The same of an element with a time.
+const TIMED_INLINE_LEN_MAX: usize = INLINE_LEN_MAX - FieldTime::LEN;
 /// Bytes of the header in front of a shared payload.
 const REFERENCE_COUNT_LEN: usize = size_of::<usize>();
 /// The allocator rounds small sizes up to a multiple of this.
@@ -48,6 +51,14 @@ enum Repr {
     RawShared(Arc<[u8]>),
     /// A long string. Redis keeps it `raw` in any case.
     Large(Arc<Large>),
+    /// The value of a hash's field that expires. The time has room beside the pointer, or takes that of a few bytes.
+    TimedInline {
+        len: u8,
+        time: FieldTime,
+        bytes: [u8; TIMED_INLINE_LEN_MAX],
+    },
+    TimedShared(FieldTime, Arc<[u8]>),
+    TimedLarge(FieldTime, Arc<Large>),
 }
 
 /// Who reads a long string.
@@ -67,8 +78,9 @@ impl Element {
     pub fn as_slice(&self) -> &[u8] {
         match &self.0 {
             Repr::Inline { len, bytes } | Repr::RawInline { len, bytes } => &bytes[..usize::from(*len)],
-            Repr::Shared(bytes) | Repr::RawShared(bytes) => bytes,
-            Repr::Large(large) => (**large).as_ref(),
+            Repr::Shared(bytes) | Repr::RawShared(bytes) | Repr::TimedShared(_, bytes) => bytes,
+            Repr::Large(large) | Repr::TimedLarge(_, large) => (**large).as_ref(),
+            Repr::TimedInline { len, bytes, .. } => &bytes[..usize::from(*len)],
         }
     }
 
@@ -76,8 +88,9 @@ impl Element {
     pub fn get_mut(&mut self) -> Option<&mut [u8]> {
         match &mut self.0 {
             Repr::Inline { len, bytes } | Repr::RawInline { len, bytes } => Some(&mut bytes[..usize::from(*len)]),
-            Repr::Shared(bytes) | Repr::RawShared(bytes) => Arc::get_mut(bytes),
-            Repr::Large(large) => Some(Arc::get_mut(large)?.get_mut()?),
+            Repr::Shared(bytes) | Repr::RawShared(bytes) | Repr::TimedShared(_, bytes) => Arc::get_mut(bytes),
+            Repr::Large(large) | Repr::TimedLarge(_, large) => Some(Arc::get_mut(large)?.get_mut()?),
+            Repr::TimedInline { len, bytes, .. } => Some(&mut bytes[..usize::from(*len)]),
         }
     }
 
@@ -127,9 +140,9 @@ impl Element {
     #[must_use]
     pub fn is_shared(&self) -> bool {
         match &self.0 {
-            Repr::Inline { .. } | Repr::RawInline { .. } => false,
-            Repr::Shared(bytes) | Repr::RawShared(bytes) => Arc::strong_count(bytes) > 1,
-            Repr::Large(large) => Arc::strong_count(large) > 1 || large.is_shared(),
+            Repr::Inline { .. } | Repr::RawInline { .. } | Repr::TimedInline { .. } => false,
+            Repr::Shared(bytes) | Repr::RawShared(bytes) | Repr::TimedShared(_, bytes) => Arc::strong_count(bytes) > 1,
+            Repr::Large(large) | Repr::TimedLarge(_, large) => Arc::strong_count(large) > 1 || large.is_shared(),
         }
     }
 
@@ -137,9 +150,11 @@ impl Element {
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
         match &self.0 {
-            Repr::Inline { .. } | Repr::RawInline { .. } => 0,
-            Repr::Shared(bytes) | Repr::RawShared(bytes) => allocated_bytes(REFERENCE_COUNT_LEN + bytes.len()),
-            Repr::Large(large) => allocated_bytes(large.capacity()),
+            Repr::Inline { .. } | Repr::RawInline { .. } | Repr::TimedInline { .. } => 0,
+            Repr::Shared(bytes) | Repr::RawShared(bytes) | Repr::TimedShared(_, bytes) => {
+                allocated_bytes(REFERENCE_COUNT_LEN + bytes.len())
+            }
+            Repr::Large(large) | Repr::TimedLarge(_, large) => allocated_bytes(large.capacity()),
         }
     }
 
@@ -147,10 +162,46 @@ impl Element {
     #[must_use]
     pub fn to_bytes(&self) -> Bytes {
         match &self.0 {
-            Repr::Inline { .. } | Repr::RawInline { .. } => Bytes::copy_from_slice(self.as_slice()),
-            Repr::Shared(bytes) | Repr::RawShared(bytes) => Bytes::from_owner(Arc::clone(bytes)),
-            Repr::Large(large) => Bytes::from_owner(Reader(Arc::clone(large))),
+            Repr::Inline { .. } | Repr::RawInline { .. } | Repr::TimedInline { .. } => {
+                Bytes::copy_from_slice(self.as_slice())
+            }
+            Repr::Shared(bytes) | Repr::RawShared(bytes) | Repr::TimedShared(_, bytes) => {
+                Bytes::from_owner(Arc::clone(bytes))
+            }
+            Repr::Large(large) | Repr::TimedLarge(_, large) => Bytes::from_owner(Reader(Arc::clone(large))),
         }
+    }
+
+    /// The time that is kept with the element.
+    pub(crate) fn time(&self) -> Option<FieldTime> {
+        match self.0 {
+            Repr::TimedInline { time, .. } | Repr::TimedShared(time, _) | Repr::TimedLarge(time, _) => Some(time),
+            _ => None,
+        }
+    }
+
+    /// The same bytes with this time instead of any other. The mark of a raw string goes.
+    pub(crate) fn with_time(self, time: Option<FieldTime>) -> Self {
+        match (self.0, time) {
+            (Repr::Shared(bytes) | Repr::RawShared(bytes) | Repr::TimedShared(_, bytes), Some(time)) => {
+                Self(Repr::TimedShared(time, bytes))
+            }
+            (Repr::Large(large) | Repr::TimedLarge(_, large), Some(time)) => Self(Repr::TimedLarge(time, large)),
+            (Repr::TimedShared(_, bytes), None) if bytes.len() > INLINE_LEN_MAX => Self(Repr::Shared(bytes)),
+            (Repr::TimedLarge(_, large), None) => Self(Repr::Large(large)),
+            (short, Some(time)) => Self::timed(Self(short).as_slice(), time),
+            (timed @ (Repr::TimedInline { .. } | Repr::TimedShared(..)), None) => Self::from(Self(timed).as_slice()),
+            (untimed, None) => Self(untimed),
+        }
+    }
+
+    fn timed(source: &[u8], time: FieldTime) -> Self {
+        let mut bytes = [0; TIMED_INLINE_LEN_MAX];
+        let Some(room) = bytes.get_mut(..source.len()) else {
+            return Self(Repr::TimedShared(time, Arc::from(source)));
+        };
+        room.copy_from_slice(source);
+        Self(Repr::TimedInline { len: source.len() as u8, time, bytes })
     }
 }
 
@@ -343,6 +394,28 @@ mod tests {
             assert_eq!(raw, plain);
             assert_eq!(raw.heap_bytes(), plain.heap_bytes());
             assert_eq!(raw.to_bytes(), plain.to_bytes());
+        }
+    }
+
+    #[test]
+    fn a_time_is_kept_with_any_bytes() {
+        let (one, other) = (FieldTime::new(1), FieldTime::new(1 << 40));
+        for len in [0, 1, TIMED_INLINE_LEN_MAX, TIMED_INLINE_LEN_MAX + 1, INLINE_LEN_MAX, 23, LARGE_LEN_MIN] {
+            let plain = Element::from(Bytes::from(vec![7; len]));
+            let mut timed = plain.clone().with_time(Some(one));
+            assert_eq!((timed.time(), plain.time()), (Some(one), None));
+            assert!(timed == plain && timed.to_bytes() == plain.to_bytes(), "{len}");
+            assert_eq!(timed.is_shared(), plain.is_shared());
+            assert_eq!(timed.clone().with_time(Some(other)).time(), Some(other));
+            let again = timed.clone().with_time(None);
+            assert_eq!((again.time(), again.heap_bytes()), (None, plain.heap_bytes()), "{len}");
+            let takes_room = (TIMED_INLINE_LEN_MAX + 1..=INLINE_LEN_MAX).contains(&len);
+            assert_eq!(timed.heap_bytes() > plain.heap_bytes(), takes_room, "{len}");
+            assert_eq!(plain.clone().with_time(None), plain);
+            drop((plain, again));
+            if len == TIMED_INLINE_LEN_MAX + 1 || len == 1 {
+                assert_eq!(timed.get_mut().map(|bytes| bytes.len()), Some(len));
+            }
         }
     }
 

@@ -20,6 +20,25 @@ const EXPIRY_LEN: usize = size_of::<u64>();
 /// Longest key for which the bytes of an entry are put together without an allocation.
 const USUAL_KEY_LEN_MAX: usize = 64;
 
+/// When an entry is to be looked at next, in milliseconds since the Unix epoch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Dues {
+    /// The key expires then.
+    pub(crate) key: Option<u64>,
+    /// The first of the hash's fields does.
+    pub(crate) fields: Option<u64>,
+}
+
+impl Dues {
+    fn of(value: Option<&Value>, key: Option<u64>) -> Self {
+        let fields = match value {
+            Some(Value::Hash(hash)) => hash.next_due_ms(),
+            _ => None,
+        };
+        Self { key, fields }
+    }
+}
+
 /// A key with its value and times: one allocation. A clone shares it. The keyspace changes it in place only while
 /// nothing else holds it.
 ///
@@ -83,6 +102,10 @@ impl Entry {
     pub fn expire_at_ms(&self) -> Option<u64> {
         let (expire_at_ms, _) = parts(&self.0);
         (expire_at_ms != NEVER).then_some(expire_at_ms)
+    }
+
+    pub(crate) fn dues(&self) -> Dues {
+        Dues::of(Some(self.value()), self.expire_at_ms())
     }
 
     pub(crate) fn access(&self) -> &Access {
@@ -317,6 +340,10 @@ impl<'k> Slot<'k> {
             SlotContent::New { expire_at_ms, .. } => *expire_at_ms,
         };
         (expire_at_ms != NEVER).then_some(expire_at_ms)
+    }
+
+    pub(crate) fn dues(&self) -> Dues {
+        Dues::of(self.value(), self.expire_at_ms())
     }
 
     /// Sets or clears the key's expiry time. Does nothing if the key has no value.

@@ -52,6 +52,8 @@ pub(crate) struct Form {
     /// An element was no integer.
     has_text: bool,
     is_unpacked: bool,
+    /// An element had a time.
+    is_timed: bool,
 }
 
 impl Form {
@@ -63,6 +65,16 @@ impl Form {
     /// The collection gets `member`, and stays packed only with integers.
     pub(crate) fn note_member(&mut self, member: &[u8]) {
         self.has_text = self.has_text || integer(member).is_none();
+    }
+
+    /// An element gets a time.
+    pub(crate) fn note_time(&mut self) {
+        self.is_timed = true;
+    }
+
+    /// Whether an element had a time.
+    pub(crate) fn is_timed(self) -> bool {
+        self.is_timed
     }
 
     /// The form of a new collection of these members.

@@ -1,12 +1,31 @@
-//! Hashes: maps from field names to values.
+//! Hashes: maps from field names to values, some of which expire.
+//!
+//! A field's time is part of its value, in six bytes: of a packed hash in the value's cell, of a tree in room that the
+//! [`Element`] has. So a look-up finds both, and a field without a time pays nothing. A tree with times also has them in
+//! order, with about where the fields are, as long as there are any:
+//!
+//! ```text
+//!   packed   [ field │ value │ field │ 255 │ time │ value │ .. ]                     the next time: by walking
+//!
+//!   tree     fields: (position, field) ─► value, or value with time
+//!            due:    (time, the position's highest bits)                             the next time: the first
+//! ```
+//!
+//! A hash does not know what time it is. It keeps a field until it is removed, by a command that meets it or by the
+//! [expiry cycle](crate::ExpiryCycle), which finds the hash by its [next time](Hash::next_due_ms). Commands that read
+//! skip what [is due](Held::is_due).
 
 use std::{fmt, vec};
 
+use smallvec::SmallVec;
 use triomphe::Arc;
 
+use crate::clock::Now;
+use crate::due_fields::{DueField, DueFields};
+use crate::field_time::FieldTime;
 use crate::form::{Form, PackingLimit, PackingLimits};
-use crate::hashed::{Entries, Entry, HashedMap, MARK_MAX, Scan};
-use crate::packed::{Cell, Cells, Packed, Placed, cell};
+use crate::hashed::{Entries, Entry, HashedMap, MARK_MAX, Neighbourhood, Scan};
+use crate::packed::{Cell, Cells, Packed, Placed, cell, timed_cell};
 use crate::repr::{Formed, Repr};
 use crate::{Element, ElementRef};
 
@@ -22,6 +41,8 @@ struct FieldTree {
     /// The mark of the next field; [`UNORDERED`] if the order is lost.
     next: u16,
     form: Form,
+    /// The fields that expire; `None` if there never were any.
+    due: Option<Arc<DueFields>>,
 }
 
 /// The hash has had too many fields to mark them.
@@ -32,8 +53,49 @@ const REORDERED_MAX: usize = 1024;
 /// A field and its value.
 type Pair<'h> = (ElementRef<'h>, ElementRef<'h>);
 
-fn pair(entry: &Entry<Element>) -> Pair<'_> {
+/// What a hash has for a field.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Held<'h> {
+    /// The value.
+    pub value: ElementRef<'h>,
+    /// When the field expires, in milliseconds since the Unix epoch.
+    pub expire_at_ms: Option<u64>,
+}
+
+impl Held<'_> {
+    /// Whether the field is to be gone `now`.
+    #[must_use]
+    pub fn is_due(&self, now: &Now) -> bool {
+        self.expire_at_ms.is_some_and(|at_ms| at_ms <= now.ms())
+    }
+}
+
+impl<'h> From<&'h Element> for Held<'h> {
+    #[inline]
+    fn from(value: &'h Element) -> Self {
+        Self {
+            value: value.into(),
+            expire_at_ms: value.time().map(FieldTime::ms),
+        }
+    }
+}
+
+impl<'h> From<Placed<'h>> for Held<'h> {
+    #[inline]
+    fn from(cell: Placed<'h>) -> Self {
+        Self {
+            value: cell.element(),
+            expire_at_ms: cell.time().map(FieldTime::ms),
+        }
+    }
+}
+
+fn held(entry: &Entry<Element>) -> (ElementRef<'_>, Held<'_>) {
     ((&entry.key.name).into(), (&entry.value).into())
+}
+
+fn pair<'h>((field, held): (ElementRef<'h>, Held<'h>)) -> Pair<'h> {
+    (field, held.value)
 }
 
 fn next_pair<'h>(cells: &mut Cells<'h>) -> Option<[Placed<'h>; 2]> {
@@ -56,15 +118,57 @@ impl FieldTree {
         let mut tree = Self::default();
         let mut cells = cells.cells();
         while let Some([field, value]) = next_pair(&mut cells) {
-            tree.insert(&field.element(), value.element().to_element());
+            tree.insert(&field.element(), value.element().to_element().with_time(value.time()));
         }
         Self { form, ..tree }
+    }
+
+    /// A field has a time instead of another one.
+    fn reindex(&mut self, field: &[u8], before: Option<FieldTime>, after: Option<FieldTime>) {
+        if before == after {
+            return;
+        }
+        let near = Neighbourhood::of(field);
+        let due = Arc::make_mut(self.due.get_or_insert_default());
+        if let Some(time) = before
+            && !self.fields.near(near).any(|entry| entry.value.time() == before)
+        {
+            due.remove(DueField { time, near });
+        }
+        if let Some(time) = after {
+            due.insert(DueField { time, near });
+        }
+    }
+
+    fn remove(&mut self, field: &[u8]) -> bool {
+        let Some(old) = self.fields.remove(field) else {
+            return false;
+        };
+        self.reindex(field, old.time(), None);
+        true
+    }
+
+    fn first_due(&self) -> Option<DueField> {
+        self.due.as_ref()?.first()
+    }
+
+    /// The fields that are due and next to the first of them.
+    fn names_due(&self, now: FieldTime) -> SmallVec<[Element; 1]> {
+        let Some(first) = self.first_due().filter(|first| first.time <= now) else {
+            return SmallVec::new();
+        };
+        let near = self.fields.near(first.near);
+        let due = near.filter(|entry| entry.value.time().is_some_and(|time| time <= now));
+        due.map(|entry| entry.key.name.clone()).collect()
     }
 
     /// Returns whether the field is new.
     fn insert(&mut self, field: &[u8], value: Element) -> bool {
         self.form.note_len(field.len().max(value.len()));
-        let is_new = self.fields.insert_marked(field, value, self.next).is_none();
+        let time = value.time();
+        let old = self.fields.insert_marked(field, value, self.next);
+        let is_new = old.is_none();
+        self.reindex(field, old.and_then(|old| old.time()), time);
         if is_new && self.next != UNORDERED {
             self.next = if self.next < MARK_MAX {
                 self.next + 1
@@ -146,26 +250,119 @@ impl Hash {
         self.0.packed_bytes()
     }
 
-    /// The value of `field`.
+    /// Whether a field had a time once. Redis has a packed form of its own for such a hash.
     #[must_use]
-    pub fn get(&self, field: &[u8]) -> Option<ElementRef<'_>> {
+    pub fn was_timed(&self) -> bool {
+        self.0.form().is_timed()
+    }
+
+    /// When the next field expires, in milliseconds since the Unix epoch.
+    #[must_use]
+    pub fn next_due_ms(&self) -> Option<u64> {
+        if !self.was_timed() {
+            return None;
+        }
+        let next = match &self.0 {
+            Repr::Packed { cells, .. } => cells.cells().filter_map(|cell| cell.time()).min(),
+            Repr::Tree(tree) => tree.first_due().map(|first| first.time),
+        };
+        next.map(FieldTime::ms)
+    }
+
+    /// Approximate bytes that a tree takes for the times of its fields.
+    pub(crate) fn times_bytes(&self) -> usize {
         match &self.0 {
-            Repr::Packed { cells, .. } => {
-                let [_, value] = find(cells, &cell(field)?)?;
-                Some(value.element())
-            }
-            Repr::Tree(tree) => tree.fields.get(field).map(ElementRef::from),
+            Repr::Packed { .. } => 0,
+            Repr::Tree(tree) => tree.due.as_ref().map_or(0, |due| due.len() * size_of::<DueField>() * 4 / 3),
         }
     }
 
-    /// Sets `field`, and returns whether it is new.
+    /// The value of `field`, due or not.
+    #[must_use]
+    pub fn get(&self, field: &[u8]) -> Option<ElementRef<'_>> {
+        self.find(field).map(|held| held.value)
+    }
+
+    /// The value of `field` and its time.
+    #[must_use]
+    pub fn find(&self, field: &[u8]) -> Option<Held<'_>> {
+        match &self.0 {
+            Repr::Packed { cells, .. } => {
+                let [_, value] = find(cells, &cell(field)?)?;
+                Some(value.into())
+            }
+            Repr::Tree(tree) => tree.fields.get(field).map(Held::from),
+        }
+    }
+
+    /// Sets `field`, which does not expire then, and returns whether it is new.
     pub fn insert(&mut self, field: &[u8], value: Element) -> bool {
+        self.put(field, value.with_time(None))
+    }
+
+    /// Sets `field` and when it expires, and returns whether it is new.
+    pub fn insert_expiring(&mut self, field: &[u8], value: Element, expire_at_ms: Option<u64>) -> bool {
+        self.put(field, value.with_time(expire_at_ms.map(FieldTime::new)))
+    }
+
+    /// Sets or clears when `field` expires. Returns whether the field is there.
+    pub fn set_expire_at_ms(&mut self, field: &[u8], expire_at_ms: Option<u64>) -> bool {
+        let Some(value) = self.get(field).map(|value| value.to_element()) else {
+            return false;
+        };
+        self.insert_expiring(field, value, expire_at_ms);
+        true
+    }
+
+    /// Removes up to `count_max` fields that are due at `now_ms`, and a few that are next to them. Calls `visit` for
+    /// each.
+    pub fn remove_due(&mut self, now_ms: u64, count_max: usize, mut visit: impl FnMut(Element)) {
+        let now = FieldTime::new(now_ms);
+        let mut count = 0;
+        while count < count_max && self.next_due_ms().is_some_and(|at_ms| at_ms <= now_ms) {
+            let due = match &self.0 {
+                Repr::Packed { cells, .. } => {
+                    let mut cells = cells.cells();
+                    let mut pairs = std::iter::from_fn(|| next_pair(&mut cells));
+                    let first = pairs.find(|[_, value]| value.time().is_some_and(|time| time <= now));
+                    first.into_iter().map(|[field, _]| field.element().to_element()).collect()
+                }
+                Repr::Tree(tree) => tree.names_due(now),
+            };
+            count += due.len();
+            for field in due {
+                self.remove(&field);
+                visit(field);
+            }
+        }
+    }
+
+    /// The hash without the fields that are due `now`. Calls `visit` for each of them.
+    #[must_use]
+    pub fn without_due(&self, now: &Now, mut visit: impl FnMut()) -> Self {
+        let mut left = self.clone();
+        if self.was_timed() {
+            left.remove_due(now.ms(), usize::MAX, |_| visit());
+        }
+        left
+    }
+
+    fn put(&mut self, field: &[u8], value: Element) -> bool {
         let (cells, form) = match &mut self.0 {
-            Repr::Tree(tree) => return Arc::make_mut(tree).insert(field, value),
+            Repr::Tree(tree) => {
+                let tree = Arc::make_mut(tree);
+                if value.time().is_some() {
+                    tree.form.note_time();
+                }
+                return tree.insert(field, value);
+            }
             Repr::Packed { cells, form } => (cells, form),
         };
         form.note_len(field.len().max(value.len()));
-        if let (Some(name), Some(new)) = (cell(field), cell(&value)) {
+        if value.time().is_some() {
+            form.note_time();
+        }
+        if let (Some(name), Some(new)) = (cell(field), timed_cell(&value, value.time())) {
             match find(cells, &name).map(|[_, value]| value.start..value.end()) {
                 Some(place) if cells.has_room_for(&[&new]) => {
                     cells.replace(place, 1, &[&new]);
@@ -197,7 +394,7 @@ impl Hash {
                     true
                 })
             }
-            Repr::Tree(tree) => Arc::make_mut(tree).fields.remove(field).is_some(),
+            Repr::Tree(tree) => Arc::make_mut(tree).remove(field),
         }
     }
 
@@ -206,7 +403,7 @@ impl Hash {
     pub fn at(&self, rank: usize) -> Option<Pair<'_>> {
         match &self.0 {
             Repr::Packed { .. } => self.iter().nth(rank),
-            Repr::Tree(tree) => tree.fields.at(rank).map(pair),
+            Repr::Tree(tree) => tree.fields.at(rank).map(|entry| pair(held(entry))),
         }
     }
 
@@ -245,36 +442,56 @@ impl Hash {
 /// Fields with their values.
 pub struct Fields<'h>(Walk<'h>);
 
+/// Fields with their values and times.
+pub struct TimedFields<'h>(Walk<'h>);
+
+impl<'h> Fields<'h> {
+    /// With their times, too.
+    #[must_use]
+    pub fn timed(self) -> TimedFields<'h> {
+        TimedFields(self.0)
+    }
+}
+
 enum Walk<'h> {
     Packed(Cells<'h>),
     Hashed(Entries<'h, Element>),
     Sorted(vec::IntoIter<&'h Entry<Element>>),
 }
 
+impl<'h> Walk<'h> {
+    fn next(&mut self) -> Option<(ElementRef<'h>, Held<'h>)> {
+        match self {
+            Self::Packed(cells) => next_pair(cells).map(|[field, value]| (field.element(), value.into())),
+            Self::Hashed(entries) => entries.next().map(held),
+            Self::Sorted(entries) => entries.next().map(held),
+        }
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Packed(cells) => cells.len() / 2,
+            Self::Hashed(entries) => entries.len(),
+            Self::Sorted(entries) => entries.len(),
+        }
+    }
+}
+
 impl<'h> Iterator for Fields<'h> {
     type Item = Pair<'h>;
 
     fn next(&mut self) -> Option<Pair<'h>> {
-        match &mut self.0 {
-            Walk::Packed(cells) => next_pair(cells).map(|[field, value]| (field.element(), value.element())),
-            Walk::Hashed(entries) => entries.next().map(pair),
-            Walk::Sorted(entries) => entries.next().map(pair),
-        }
+        self.0.next().map(pair)
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let len = match &self.0 {
-            Walk::Packed(cells) => cells.len() / 2,
-            Walk::Hashed(entries) => entries.len(),
-            Walk::Sorted(entries) => entries.len(),
-        };
-        (len, Some(len))
+        (self.0.len(), Some(self.0.len()))
     }
 
     fn fold<B, F: FnMut(B, Pair<'h>) -> B>(self, init: B, mut visit: F) -> B {
         match self.0 {
-            Walk::Hashed(entries) => entries.fold(init, |folded, entry| visit(folded, pair(entry))),
-            Walk::Sorted(entries) => entries.fold(init, |folded, entry| visit(folded, pair(entry))),
+            Walk::Hashed(entries) => entries.fold(init, |folded, entry| visit(folded, pair(held(entry)))),
+            Walk::Sorted(entries) => entries.fold(init, |folded, entry| visit(folded, pair(held(entry)))),
             Walk::Packed(mut cells) => {
                 let mut folded = init;
                 while let Some([field, value]) = next_pair(&mut cells) {
@@ -287,6 +504,20 @@ impl<'h> Iterator for Fields<'h> {
 }
 
 impl ExactSizeIterator for Fields<'_> {}
+
+impl<'h> Iterator for TimedFields<'h> {
+    type Item = (ElementRef<'h>, Held<'h>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.next()
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.0.len(), Some(self.0.len()))
+    }
+}
+
+impl ExactSizeIterator for TimedFields<'_> {}
 
 impl fmt::Debug for Hash {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -358,6 +589,77 @@ mod tests {
             hash.insert(&number.to_le_bytes(), Element::from(b"v"));
         }
         assert_eq!(hash.in_order().len(), hash.len(), "in any order");
+    }
+
+    proptest! {
+        #[test]
+        fn fields_expire_as_in_a_map(
+            operations in proptest::collection::vec((0_u8..60, 0_u64..50, 0_u8..5), 0..150),
+            len in prop_oneof![Just(1_usize), Just(18)],
+        ) {
+            let mut hash = Hash::new();
+            let mut model: HashMap<Vec<u8>, Option<u64>> = HashMap::new();
+            for (field, time, operation) in operations {
+                let field = format!("{field:x>len$}").into_bytes();
+                match operation {
+                    0 => {
+                        let is_new = hash.insert(&field, Element::from(&*field));
+                        prop_assert_eq!(is_new, model.insert(field, None).is_none());
+                    }
+                    1 => {
+                        let is_new = hash.insert_expiring(&field, Element::from(&*field), Some(time));
+                        prop_assert_eq!(is_new, model.insert(field, Some(time)).is_none());
+                    }
+                    2 => {
+                        let old = model.get_mut(&field);
+                        prop_assert_eq!(hash.set_expire_at_ms(&field, Some(time)), old.is_some());
+                        old.into_iter().for_each(|old| *old = Some(time));
+                    }
+                    3 => prop_assert_eq!(hash.remove(&field), model.remove(&field).is_some()),
+                    _ => {
+                        let now_ms = time / 4;
+                        let snapshot = hash.clone();
+                        let left = hash.without_due(&Now::at(now_ms), || ());
+                        let mut gone = Vec::new();
+                        hash.remove_due(now_ms, 2, |field| gone.push(field));
+                        let mut due = model.clone();
+                        due.retain(|_, at_ms| at_ms.is_some_and(|at_ms| at_ms <= now_ms));
+                        prop_assert_eq!(snapshot.len() - left.len(), due.len());
+                        prop_assert!(gone.len() >= due.len().min(2));
+                        prop_assert_eq!(snapshot.len() - hash.len(), gone.len());
+                        gone.iter().for_each(|field| assert!(due.contains_key(&**field) && model.remove(&**field).is_some()));
+                    }
+                }
+                prop_assert_eq!(hash.next_due_ms(), model.values().flatten().min().copied());
+            }
+            prop_assert_eq!(hash.len(), model.len());
+            for (field, held) in hash.in_order().timed() {
+                prop_assert_eq!(model.get(&*field), Some(&held.expire_at_ms));
+                prop_assert_eq!(hash.find(&field), Some(held));
+                prop_assert_eq!(&held.value, &field);
+            }
+        }
+    }
+
+    /// The heap of a field's share, and that of its times.
+    #[test]
+    fn a_time_costs_a_few_bytes() {
+        let of = |count: u32, expire_at_ms| {
+            let mut hash = Hash::new();
+            for field in 0..count {
+                hash.insert_expiring(&field.to_be_bytes(), Element::from(b"value"), expire_at_ms);
+            }
+            hash
+        };
+        let [plain, timed] = [None, Some(1 << 40)].map(|at_ms| of(5, at_ms).packed_bytes().expect("packed"));
+        assert_eq!(timed - plain, 5 * 7);
+        let [plain, timed] = [None, Some(1 << 40)].map(|at_ms| crate::Value::Hash(of(1000, at_ms)).memory_bytes());
+        assert!((10..=16).contains(&((timed - plain) / 1000)));
+        assert_eq!(of(1000, None).times_bytes(), 0);
+        assert!(
+            size_of::<FieldTree>() + size_of::<usize>() <= 48,
+            "the size that the allocator gave it before"
+        );
     }
 
     #[test]

@@ -120,6 +120,27 @@ pub(crate) fn position_of(name: &[u8]) -> u64 {
     hash_of(name) >> (u64::BITS - POSITION_BITS)
 }
 
+/// The highest bits of a position: so few others of a map share them that it is about as good as the position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Neighbourhood([u8; size_of::<u32>()]);
+
+/// Bits of a position below those of its neighbourhood.
+const NEIGHBOUR_BITS: u32 = POSITION_BITS - u32::BITS;
+
+impl Neighbourhood {
+    pub(crate) fn of(name: &[u8]) -> Self {
+        Self::at(position_of(name))
+    }
+
+    fn at(position: u64) -> Self {
+        Self(((position >> NEIGHBOUR_BITS) as u32).to_be_bytes())
+    }
+
+    fn start(self) -> u64 {
+        u64::from(u32::from_be_bytes(self.0)) << NEIGHBOUR_BITS
+    }
+}
+
 /// An item of the tree below a map.
 #[derive(Clone)]
 pub(crate) struct Entry<V> {
@@ -240,6 +261,13 @@ impl<V: Clone> HashedMap<V> {
 
     pub(crate) fn iter(&self) -> Entries<'_, V> {
         self.0.iter()
+    }
+
+    /// The entries of a neighbourhood.
+    pub(crate) fn near(&self, near: Neighbourhood) -> impl Iterator<Item = &Entry<V>> {
+        let start = self.0.seek(|key: &Hashed| key.position() < near.start()).0;
+        let behind = self.0.range(start..self.len());
+        behind.take_while(move |entry| Neighbourhood::at(entry.key.position()) == near)
     }
 
     /// The entries from position `cursor` on: at least `count` of them if the map has as many, and

@@ -141,7 +141,7 @@ impl Index {
     /// Stores `entry` in place of the key's entry; `None` removes the key. Returns the entry that the key had, and what
     /// the change means to the rest of the shard, if anything.
     pub(crate) fn replace(&mut self, position: u64, key: &[u8], entry: Option<Entry>) -> (Option<Entry>, Option<Felt>) {
-        let after = entry.as_ref().and_then(Entry::expire_at_ms);
+        let after = entry.as_ref().map(Entry::dues).unwrap_or_default();
         let is_present = entry.is_some();
         let (old, homeless) = self.edit(position, key, |place| match place {
             Some(place) => (mem::replace(place, entry), None),
@@ -153,11 +153,11 @@ impl Index {
         } else if was_present && !is_present {
             self.remove_taken(position);
         }
-        let before = old.as_ref().and_then(Entry::expire_at_ms);
+        let before = old.as_ref().map(Entry::dues).unwrap_or_default();
         let felt = Felt {
             position,
             presence: [was_present, is_present],
-            expiry: [before, after],
+            dues: [before, after],
         };
         (old, Some(felt).filter(|felt| !felt.is_nothing()))
     }

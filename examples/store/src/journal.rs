@@ -11,6 +11,7 @@
 //!
 //! A journal that is off costs one relaxed load a change.
 
+use std::cell::RefCell;
 use std::fmt;
 use std::ops::Deref;
 use std::sync::OnceLock;
@@ -20,6 +21,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use crate::Element;
 use crate::entry::{Entry, Slot};
 use crate::keyspace::{Keyspace, Old};
 use crate::value::Value;
@@ -40,6 +42,13 @@ pub enum Effect<'a> {
         value: &'a Value,
         /// When it expires, in milliseconds since the Unix epoch.
         expire_at_ms: Option<u64>,
+    },
+    /// The key's hash has no longer these fields.
+    Fewer {
+        /// The key.
+        key: &'a [u8],
+        /// The fields.
+        fields: &'a [Element],
     },
     /// The key is gone.
     Removed(&'a [u8]),
@@ -413,6 +422,30 @@ impl<'k> Recorder<'k> {
     }
 }
 
+/// Fields of a hash that have expired, to be recorded as gone.
+pub(crate) struct LostFields<'a> {
+    journal: &'a Journal,
+    key: &'a [u8],
+    pub(crate) fields: RefCell<Vec<Element>>,
+}
+
+impl<'a> LostFields<'a> {
+    pub(crate) fn new(journal: &'a Journal, key: &'a [u8]) -> Self {
+        Self { journal, key, fields: RefCell::default() }
+    }
+}
+
+impl Propagate for LostFields<'_> {
+    fn commands(&self) -> Option<usize> {
+        Some(1)
+    }
+
+    fn propagate(&self, out: &mut Frame) {
+        let effect = Effect::Fewer { key: self.key, fields: &self.fields.borrow() };
+        self.journal.encode(effect, out);
+    }
+}
+
 /// A keyspace to be changed by one request, which may say what it does.
 #[derive(Clone, Copy)]
 pub struct Writer<'a> {
@@ -504,6 +537,7 @@ mod tests {
                 Effect::Database(number) => format!("select {number}"),
                 Effect::Stored { key, value: Value::String(value), .. } => format!("set {} {}", text(key), text(value)),
                 Effect::Stored { .. } => unreachable!("the tests store strings"),
+                Effect::Fewer { .. } => unreachable!("the tests store strings"),
                 Effect::Removed(key) => format!("del {}", text(key)),
                 Effect::Cleared => "clear".to_owned(),
                 Effect::Swapped(one, other) => format!("swap {one} {other}"),

@@ -7,7 +7,7 @@
 use std::cmp;
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::{Mutex, MutexGuard};
@@ -19,15 +19,16 @@ use crate::awaited::AwaitedKeys;
 use crate::cache_line::fetch;
 use crate::clock::Now;
 use crate::contents::Swaps;
-use crate::entry::{Entry, Slot};
+use crate::entry::{Dues, Entry, Slot};
 use crate::fork::Origin;
 use crate::hashed::{POSITION_BITS, position_of};
 use crate::index::Index;
-use crate::journal::{Left, Propagate, Recorder};
+use crate::journal::{Left, LostFields, Propagate, Recorder};
 use crate::pace::Pace;
 use crate::reaper::Garbage;
-use crate::shared::{ExpiredHook, Shared};
+use crate::shared::{Expired, ExpiredHook, Shared};
 use crate::value::Value;
+use crate::{Element, Hash};
 
 /// log2 of the number of shards. Up to a million keys, a shard's index is two levels deep.
 const SHARD_BITS: u32 = 10;
@@ -48,8 +49,12 @@ pub(crate) const TURN_ATTEMPTS: usize = 5;
 /// Work that was in vain for this time holds locks for long, if it holds them.
 pub(crate) const LONG_IN_VAIN: Duration = Duration::from_millis(2);
 
-/// (`expire_at_ms`, position) of one shard's expiring entries, the earliest first.
+/// (`expire_at_ms`, position) of one shard's expiring entries, the earliest first. Behind them, with [`FIELDS`] in the
+/// time, those of hashes whose first field expires then.
 pub(crate) type Due = BTreeSet<(u64, u64)>;
+
+/// The bit of a time that tells the times of fields from those of keys.
+const FIELDS: u64 = 1 << 63;
 
 /// All keys of one database. See the [crate](crate) for its design.
 #[derive(Debug)]
@@ -66,6 +71,7 @@ pub struct Keyspace {
     pub(crate) swaps: Swaps,
     contended_updates: AtomicU64,
     expired_keys: AtomicU64,
+    expired_fields: AtomicU64,
     pub(crate) key_len_max: AtomicUsize,
 }
 
@@ -84,7 +90,9 @@ pub(crate) enum Old {
 pub(crate) struct Shard {
     pub(crate) state: Mutex<State>,
     pub(crate) len: AtomicUsize,
-    volatile_len: AtomicUsize,
+    volatile_len: AtomicU32,
+    /// Hashes with fields that expire.
+    timed_len: AtomicU32,
     /// Changed under the lock alone.
     pub(crate) hits: AtomicU64,
     pub(crate) misses: AtomicU64,
@@ -98,7 +106,9 @@ const _: () = assert!(size_of::<Shard>() == 128);
 #[derive(Debug)]
 pub(crate) struct State {
     /// Whose keys these are: see [`contents`](crate::contents).
-    pub(crate) content: usize,
+    pub(crate) content: u32,
+    /// Items of `due` that are of fields.
+    timed_len: u32,
     pub(crate) index: Index,
     /// Number of entries.
     pub(crate) len: usize,
@@ -115,14 +125,14 @@ pub(crate) struct Felt {
     pub(crate) position: u64,
     /// Whether the key had an entry, and has one.
     pub(crate) presence: [bool; 2],
-    /// When the entries expire.
-    pub(crate) expiry: [Option<u64>; 2],
+    /// When the entries or their fields expire.
+    pub(crate) dues: [Dues; 2],
 }
 
 impl Felt {
     /// The key exists as before.
     pub(crate) fn is_nothing(&self) -> bool {
-        self.presence[0] == self.presence[1] && self.expiry[0] == self.expiry[1]
+        self.presence[0] == self.presence[1] && self.dues[0] == self.dues[1]
     }
 }
 
@@ -143,6 +153,8 @@ pub struct KeyspaceStats {
     pub misses: u64,
     /// Keys removed because they had expired.
     pub expired_keys: u64,
+    /// Fields of hashes removed because they had expired.
+    pub expired_fields: u64,
     /// Large updates that ran under the lock because other updates kept changing their key.
     pub contended_updates: u64,
 }
@@ -179,6 +191,7 @@ impl Keyspace {
             swaps: Swaps::default(),
             contended_updates: AtomicU64::new(0),
             expired_keys: AtomicU64::new(0),
+            expired_fields: AtomicU64::new(0),
             key_len_max: AtomicUsize::new(0),
         }
     }
@@ -293,13 +306,13 @@ impl Keyspace {
         let recorder = Recorder::of(self);
         let run = |place: Option<&mut Option<Entry>>| {
             let mut taken = Taken::new(place, key, recorder);
-            let before = taken.slot.expire_at_ms();
+            let before = taken.slot.dues();
             let was_present = taken.slot.value().is_some();
             let expired = expire_slot(&mut taken.slot, &now);
             let result = change(&mut taken.slot);
             let changed = taken.slot.is_changed();
             let garbage = taken.slot.finish(&self.shared.clock, &self.shared.packing);
-            let after = taken.slot.expire_at_ms();
+            let after = taken.slot.dues();
             let is_present = taken.slot.value().is_some();
             let is_quiet = taken.slot.wakes_nobody();
             if let Some(recorder) = recorder {
@@ -310,7 +323,7 @@ impl Keyspace {
                 garbage,
                 is_quiet,
                 presence: [was_present, is_present],
-                expiry: [before, after],
+                dues: [before, after],
                 is_changed: taken.slot.is_changed(),
                 homeless: taken.put_back(),
             };
@@ -324,7 +337,7 @@ impl Keyspace {
         } else if was_present && !is_present {
             state.index.remove_taken(position);
         }
-        let [before, after] = done.expiry;
+        let [before, after] = done.dues;
         state.reindex(position, before, after);
         shard.publish(&state, usize::from(done.is_changed));
         drop(state);
@@ -645,7 +658,7 @@ impl Keyspace {
     /// Number of keys, including expired keys that have not been removed yet.
     #[must_use]
     pub fn len(&self) -> usize {
-        let own = self.sum(|shard| &shard.len);
+        let own = self.sum(Shard::len);
         own + self.origin.as_ref().map_or(0, Origin::untouched_len)
     }
 
@@ -666,15 +679,18 @@ impl Keyspace {
     /// Number of keys that expire.
     #[must_use]
     pub fn volatile_len(&self) -> usize {
-        self.sum(|shard| &shard.volatile_len)
+        self.sum(Shard::volatile_len)
+    }
+
+    /// Number of hashes with fields that expire.
+    #[must_use]
+    pub fn timed_len(&self) -> usize {
+        self.sum(Shard::timed_len)
     }
 
     /// The sum of a counter of all shards.
-    fn sum(&self, counter: impl Fn(&Shard) -> &AtomicUsize) -> usize {
-        self.swaps.consistent(|| {
-            let shards = self.shards.iter();
-            shards.map(|shard| counter(shard).load(Ordering::Relaxed)).sum()
-        })
+    fn sum(&self, counter: impl Fn(&Shard) -> usize) -> usize {
+        self.swaps.consistent(|| self.shards.iter().map(&counter).sum())
     }
 
     pub(crate) fn changes(&self) -> u64 {
@@ -683,10 +699,14 @@ impl Keyspace {
 
     /// The origin of a fork tells of what expired, when the fork's changes are stored.
     pub(crate) fn tell_expired(&self, key: &[u8]) {
+        self.tell(key, Expired::Key);
+    }
+
+    fn tell(&self, key: &[u8], expired: Expired) {
         if let Some(ExpiredHook(tell)) = self.shared.on_expired.get()
             && !self.is_fork()
         {
-            tell(self.number, key);
+            tell(self.number, key, expired);
         }
     }
 
@@ -701,6 +721,7 @@ impl Keyspace {
             hits: sum(|shard| &shard.hits),
             misses: sum(|shard| &shard.misses),
             expired_keys: self.expired_keys.load(Ordering::Relaxed),
+            expired_fields: self.expired_fields.load(Ordering::Relaxed),
             contended_updates: self.contended_updates.load(Ordering::Relaxed),
         }
     }
@@ -709,6 +730,7 @@ impl Keyspace {
     pub(crate) fn add_stats(&self, stats: KeyspaceStats) {
         self.count_reads(stats.hits, stats.misses);
         self.count_expired(stats.expired_keys);
+        self.expired_fields.fetch_add(stats.expired_fields, Ordering::Relaxed);
         self.contended_updates.fetch_add(stats.contended_updates, Ordering::Relaxed);
     }
 
@@ -745,7 +767,7 @@ impl Keyspace {
     /// Calls `visit` with up to `count_max` random entries, and with one at least if there is one. Returns how many.
     pub(crate) fn sample(&self, count_max: usize, visit: &mut impl FnMut(&Entry)) -> usize {
         let start = rand::random_range(0..1u64 << POSITION_BITS);
-        let Some(shard) = self.first_shard(start, |shard| &shard.len) else {
+        let Some(shard) = self.first_shard(start, Shard::len) else {
             return 0;
         };
         let state = shard.state.lock();
@@ -763,7 +785,9 @@ impl Keyspace {
     pub(crate) fn sample_volatile(&self, visit: &mut impl FnMut(&Entry)) -> usize {
         self.visit_due(visit, |due| {
             let at_ms = |due: Option<&(u64, u64)>| due.map_or(0, |(at_ms, _)| *at_ms);
-            rand::random_range(at_ms(due.first())..=at_ms(due.last()))
+            let mut keys = due.range(..(FIELDS, 0));
+            let first = at_ms(keys.next());
+            rand::random_range(first..=at_ms(keys.next_back()).max(first))
         })
     }
 
@@ -775,7 +799,7 @@ impl Keyspace {
     /// Calls `visit` with the first entry of a random shard that expires at the time `from_ms` or later.
     fn visit_due(&self, visit: &mut impl FnMut(&Entry), from_ms: impl FnOnce(&Due) -> u64) -> usize {
         let start = rand::random_range(0..1u64 << POSITION_BITS);
-        let Some(shard) = self.first_shard(start, |shard| &shard.volatile_len) else {
+        let Some(shard) = self.first_shard(start, Shard::volatile_len) else {
             return 0;
         };
         let state = shard.state.lock();
@@ -784,10 +808,10 @@ impl Keyspace {
     }
 
     /// The first shard from `position` on whose `len` is not zero. After the last shard comes the first.
-    fn first_shard(&self, position: u64, len: impl Fn(&Shard) -> &AtomicUsize) -> Option<&Shard> {
+    fn first_shard(&self, position: u64, len: impl Fn(&Shard) -> usize) -> Option<&Shard> {
         let (before, from) = self.shards.split_at(self.shard_index(position));
         let mut around = from.iter().chain(before);
-        around.find(|shard| len(shard).load(Ordering::Relaxed) > 0)
+        around.find(|shard| len(shard) > 0)
     }
 
     /// Removes the key, whose position this is, if its entry `qualifies`. Returns the bytes that it had.
@@ -799,7 +823,7 @@ impl Keyspace {
         state.feel(Felt {
             position,
             presence: [true, false],
-            expiry: [victim.expire_at_ms(), None],
+            dues: [victim.dues(), Dues::default()],
         });
         if let Some(recorder) = Recorder::of(self) {
             recorder.record(None, &[Left::nothing(key)]);
@@ -817,8 +841,7 @@ impl Keyspace {
         let Some(shard) = self.shards.get(index) else {
             return 0;
         };
-        let keeps_expired = self.shared.keeps_expired.load(Ordering::Relaxed) || self.shared.expires_nothing();
-        if keeps_expired || shard.volatile_len.load(Ordering::Relaxed) == 0 {
+        if self.keeps_expired() || shard.volatile_len() == 0 {
             return 0;
         }
         let mut expired = SmallVec::<[Entry; 8]>::new();
@@ -826,7 +849,7 @@ impl Keyspace {
         let mut found = 0;
         while found < count_max
             && let Some(&(expire_at_ms, position)) = state.due.first()
-            && expire_at_ms <= now_ms
+            && expire_at_ms <= now_ms.min(FIELDS - 1)
         {
             found += 1;
             state.due.pop_first();
@@ -844,6 +867,93 @@ impl Keyspace {
         }
         self.discard_all(expired.into_iter().map(Garbage::Entry));
         found
+    }
+
+    fn keeps_expired(&self) -> bool {
+        self.shared.keeps_expired.load(Ordering::Relaxed) || self.shared.expires_nothing()
+    }
+
+    /// Removes up to about `count_max` fields from the hash of shard `index` whose fields are due first, if they are by
+    /// `now_ms`. Returns whether there was one.
+    pub(crate) fn remove_due_fields(&self, index: usize, now_ms: u64, count_max: usize) -> bool {
+        let Some(shard) = self.shards.get(index) else {
+            return false;
+        };
+        if self.keeps_expired() || shard.timed_len() == 0 {
+            return false;
+        }
+        let key = {
+            let mut state = shard.state.lock();
+            let Some((at_ms, position)) = state.first_fields_due().filter(|(at_ms, _)| *at_ms <= now_ms) else {
+                return false;
+            };
+            let mut entries = state.index.at(position);
+            let entry = entries.find(|entry| entry.dues().fields == Some(at_ms));
+            let key = entry.map(|entry| SmallVec::<[u8; 64]>::from_slice(entry.key()));
+            drop(entries);
+            if key.is_none() {
+                let before = Dues { key: None, fields: Some(at_ms) };
+                state.reindex(position, before, Dues::default());
+                shard.publish(&state, 0);
+            }
+            key
+        };
+        if let Some(key) = key {
+            self.expire_due_fields(&key, &Now::at(now_ms), count_max);
+        }
+        true
+    }
+
+    /// Removes up to about `count_max` fields of a hash that are due `now`, unless what has expired stays.
+    pub fn expire_due_fields(&self, key: &[u8], now: &Now, count_max: usize) {
+        let is_due = |hash: &Hash| hash.next_due_ms().is_some_and(|at_ms| at_ms <= now.ms());
+        self.lose_fields(key, is_due, |hash, lost| hash.remove_due(now.ms(), count_max, |field| lost.push(field)));
+    }
+
+    /// Removes those of these fields of a hash that are due `now`, unless what has expired stays.
+    pub fn expire_fields(&self, key: &[u8], fields: &[&[u8]], now: &Now) {
+        let is_due = |hash: &Hash, field: &[u8]| hash.find(field).is_some_and(|held| held.is_due(now));
+        let any_due = |hash: &Hash| fields.iter().any(|field| is_due(hash, field));
+        self.lose_fields(key, any_due, |hash, lost| {
+            for field in fields {
+                if is_due(hash, field) {
+                    hash.remove(field);
+                    lost.push(Element::from(*field));
+                }
+            }
+        });
+    }
+
+    /// Removes expired fields of a hash that has some. In a transaction they stay: nothing in it sees them.
+    fn lose_fields(
+        &self,
+        key: &[u8],
+        has_some: impl FnOnce(&Hash) -> bool,
+        lose: impl FnOnce(&mut Hash, &mut Vec<Element>),
+    ) {
+        if self.is_fork() || self.keeps_expired() {
+            return;
+        }
+        let lost = LostFields::new(&self.shared.journal, key);
+        let is_gone = self.update_as(Some(&lost), key, |slot| {
+            let Some(Value::Hash(hash)) = slot.value() else {
+                return None;
+            };
+            if !has_some(hash) {
+                return None;
+            }
+            slot.wake_nobody();
+            let Some(Value::Hash(hash)) = slot.value_mut() else {
+                return None;
+            };
+            lose(hash, &mut lost.fields.borrow_mut());
+            Some(hash.is_empty())
+        });
+        if let Some(is_gone) = is_gone {
+            let count = lost.fields.borrow().len() as u64;
+            self.expired_fields.fetch_add(count, Ordering::Relaxed);
+            self.tell(key, if is_gone { Expired::LastFields } else { Expired::Fields });
+        }
     }
 
     /// Whether this is the fork of a transaction.
@@ -1032,7 +1142,8 @@ impl Shard {
     /// An empty shard of the database of this number. Its positions differ in their lowest `width` bits.
     fn new(number: usize, width: u32) -> Self {
         let state = State {
-            content: number,
+            content: number as u32,
+            timed_len: 0,
             index: Index::new(width),
             len: 0,
             due: Due::new(),
@@ -1041,7 +1152,8 @@ impl Shard {
         Self {
             state: Mutex::new(state),
             len: AtomicUsize::new(0),
-            volatile_len: AtomicUsize::new(0),
+            volatile_len: AtomicU32::new(0),
+            timed_len: AtomicU32::new(0),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
             changes: AtomicU64::new(0),
@@ -1052,8 +1164,21 @@ impl Shard {
     #[inline]
     pub(crate) fn publish(&self, state: &State, changes: usize) {
         self.len.store(state.len, Ordering::Relaxed);
-        self.volatile_len.store(state.volatile_len(), Ordering::Relaxed);
+        self.volatile_len.store(state.volatile_len() as u32, Ordering::Relaxed);
+        self.timed_len.store(state.timed_len, Ordering::Relaxed);
         count(&self.changes, changes as u64);
+    }
+
+    fn len(&self) -> usize {
+        self.len.load(Ordering::Relaxed)
+    }
+
+    fn volatile_len(&self) -> usize {
+        self.volatile_len.load(Ordering::Relaxed) as usize
+    }
+
+    fn timed_len(&self) -> usize {
+        self.timed_len.load(Ordering::Relaxed) as usize
     }
 
     /// Keys that were changed here.
@@ -1074,12 +1199,18 @@ impl State {
 
     /// Number of keys that expire.
     pub(crate) fn volatile_len(&self) -> usize {
-        self.due.len()
+        self.due.len() - self.timed_len as usize
+    }
+
+    /// When fields of which position are due first.
+    fn first_fields_due(&self) -> Option<(u64, u64)> {
+        let (at_ms, position) = self.due.range((FIELDS, 0)..).next()?;
+        Some((at_ms & !FIELDS, *position))
     }
 
     /// The first entry that expires at `from_ms` or later.
     fn first_due(&self, from_ms: u64) -> Option<&Entry> {
-        let (at_ms, position) = self.due.range((from_ms, 0)..).next()?;
+        let (at_ms, position) = self.due.range((from_ms, 0)..(FIELDS, 0)).next()?;
         { self.index.at(*position) }.find(|entry| entry.expire_at_ms() == Some(*at_ms))
     }
 
@@ -1101,7 +1232,7 @@ impl State {
         let Felt {
             position,
             presence: [was_present, is_present],
-            expiry: [before, after],
+            dues: [before, after],
         } = felt;
         self.len = self.len + usize::from(is_present) - usize::from(was_present);
         if is_present && !was_present {
@@ -1119,33 +1250,45 @@ impl State {
     /// Leaves the shard empty.
     pub(crate) fn take_all(&mut self) -> ShardContents {
         ShardContents {
-            keys: std::mem::take(&mut self.len),
+            keys: {
+                self.timed_len = 0;
+                std::mem::take(&mut self.len)
+            },
             _index: self.index.take(),
             _due: std::mem::take(&mut self.due),
         }
     }
 
     fn take_expired(&mut self, position: u64, now_ms: u64) -> SmallVec<[Entry; 1]> {
-        let mut expired = SmallVec::new();
+        let mut expired = SmallVec::<[Entry; 1]>::new();
         let now = Now::at(now_ms);
         let is_expired = |entry: &Entry| entry.is_expired(&now);
         while let Some(entry) = self.index.remove(position, is_expired) {
             expired.push(entry);
         }
         self.len -= expired.len();
+        for entry in &expired {
+            self.reindex(position, entry.dues(), Dues::default());
+        }
         expired
     }
 
-    fn reindex(&mut self, position: u64, before: Option<u64>, after: Option<u64>) {
-        if before == after {
-            return;
+    fn reindex(&mut self, position: u64, before: Dues, after: Dues) {
+        if before.key != after.key {
+            self.move_due(position, before.key, after.key, 0);
         }
-        if let Some(expire_at_ms) = before {
-            self.due.remove(&(expire_at_ms, position));
+        if before.fields != after.fields {
+            let added = self.move_due(position, before.fields, after.fields, FIELDS);
+            self.timed_len = self.timed_len.saturating_add_signed(added);
         }
-        if let Some(expire_at_ms) = after {
-            self.due.insert((expire_at_ms, position));
-        }
+    }
+
+    /// Returns how many items there are more.
+    fn move_due(&mut self, position: u64, before: Option<u64>, after: Option<u64>, kind: u64) -> i32 {
+        let item = |at_ms: u64| (at_ms.min(FIELDS - 1) | kind, position);
+        let is_removed = before.is_some_and(|at_ms| self.due.remove(&item(at_ms)));
+        let is_added = after.is_some_and(|at_ms| self.due.insert(item(at_ms)));
+        i32::from(is_added) - i32::from(is_removed)
     }
 }
 
@@ -1209,8 +1352,8 @@ struct Done {
     is_quiet: bool,
     /// Whether the key had a value before the update, and has one after it.
     presence: [bool; 2],
-    /// When the key expired before the update, and expires after it.
-    expiry: [Option<u64>; 2],
+    /// When the key or its fields expired before the update, and expire after it.
+    dues: [Dues; 2],
     is_changed: bool,
     /// An entry that has no place yet.
     homeless: Option<Entry>,

@@ -38,11 +38,13 @@ mod clock;
 mod commit;
 mod contents;
 mod databases;
+mod due_fields;
 mod element;
 mod element_ref;
 mod entry;
 mod eviction;
 mod expiry;
+mod field_time;
 mod fork;
 mod form;
 #[cfg(feature = "jemalloc")]
@@ -87,12 +89,13 @@ pub use expiry::ExpiryCycle;
 pub use form::PackingLimit;
 #[cfg(feature = "jemalloc")]
 pub use freed_pages::FreedPages;
-pub use hash::{Fields, Hash};
+pub use hash::{Fields, Hash, Held, TimedFields};
 pub use hashed::{Scan, hash_of};
 pub use journal::{Batch, Effect, Encoding, Frame, Journal, Propagate, Writer};
 pub use keyspace::{Keyspace, KeyspaceStats};
 pub use list::{List, ListEnd};
 pub use set::{Members, Set, SetOperation};
+pub use shared::Expired;
 pub use snapshot::{DatabaseSnapshot, ShardSnapshot, Snapshot};
 pub use sorted_set::{
     Aggregate, LexBound, NotANumber, Operand, ScoreBound, Scored, ScoredMember, ScoredMembers, SortedSet, Weighted,

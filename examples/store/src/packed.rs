@@ -5,6 +5,7 @@
 //!
 //!   cell:  length, below 240 │ bytes                                   text
 //!          240 + n           │ n bytes, the lowest first, signed       a number, which is text in decimal digits
+//!          255               │ 6 bytes │ another cell                  a cell with a time
 //! ```
 //!
 //! The number of cells has its highest byte first. So that byte is 0 or 1, and tells cells from the
@@ -20,6 +21,7 @@ use smallvec::SmallVec;
 use triomphe::{Arc, ThinArc};
 
 use crate::element_ref::{Digits, ElementRef};
+use crate::field_time::FieldTime;
 use crate::form::integer;
 use crate::narrow::Narrow;
 use crate::numbers::{NumberBytes, Numbers};
@@ -30,6 +32,8 @@ const BYTES_MAX: usize = if cfg!(test) { 150 } else { 2048 };
 const TEXT_LEN_MAX: usize = if cfg!(test) { 20 } else { 128 };
 /// The head of a cell with a number of 0 bytes.
 const NUMBER: u8 = 240;
+/// The head of a cell with a time.
+const TIMED: u8 = u8::MAX;
 /// Bytes of the number of cells.
 const COUNT_LEN: usize = size_of::<u16>();
 
@@ -51,6 +55,16 @@ pub(crate) fn cell(text: &[u8]) -> Option<Cell> {
     }
     cell.push(text.len() as u8);
     cell.extend_from_slice(text);
+    Some(cell)
+}
+
+/// A cell of these bytes and this time.
+pub(crate) fn timed_cell(text: &[u8], time: Option<FieldTime>) -> Option<Cell> {
+    let mut cell = cell(text)?;
+    if let Some(time) = time {
+        cell.insert_from_slice(0, &time.bytes());
+        cell.insert(0, TIMED);
+    }
     Some(cell)
 }
 
@@ -100,8 +114,23 @@ impl<'p> Placed<'p> {
         self.start + self.bytes.len()
     }
 
+    /// The time of the cell, and the cell without it.
+    fn parts(&self) -> (Option<FieldTime>, &'p [u8]) {
+        if let [TIMED, rest @ ..] = self.bytes
+            && let Some((time, cell)) = rest.split_first_chunk()
+        {
+            return (Some(FieldTime::of(*time)), cell);
+        }
+        (None, self.bytes)
+    }
+
+    /// The time that is kept with the cell.
+    pub(crate) fn time(&self) -> Option<FieldTime> {
+        self.parts().0
+    }
+
     pub(crate) fn content(&self) -> Content<'p> {
-        match self.bytes {
+        match self.parts().1 {
             [NUMBER..=u8::MAX, digits @ ..] => Content::Number(Narrow::widen(digits)),
             bytes => Content::Text(&bytes[1..]),
         }
@@ -234,7 +263,11 @@ impl<'p> Iterator for Cells<'p> {
     fn next(&mut self) -> Option<Placed<'p>> {
         self.left = self.left.checked_sub(1)?;
         let start = self.at;
-        let head = self.bytes[start];
+        let mut head = self.bytes[start];
+        if head == TIMED {
+            self.at += 1 + FieldTime::LEN;
+            head = self.bytes[self.at];
+        }
         self.at += 1 + usize::from(if head < NUMBER { head } else { head - NUMBER });
         Some(Placed { start, bytes: &self.bytes[start..self.at] })
     }

@@ -87,8 +87,19 @@ fn within<T>(section: Option<&Section>, body: impl FnOnce() -> T) -> T {
 /// What is told about keys that are removed because they have expired.
 pub(crate) struct ExpiredHook(pub(crate) Box<Tell>);
 
-/// Gets the number of the database, and the key.
-type Tell = dyn Fn(usize, &[u8]) + Send + Sync;
+/// Gets the number of the database, the key, and what of it.
+type Tell = dyn Fn(usize, &[u8], Expired) + Send + Sync;
+
+/// What has expired of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expired {
+    /// The key itself.
+    Key,
+    /// Some fields of its hash.
+    Fields,
+    /// The last fields of its hash, so that the key is gone.
+    LastFields,
+}
 
 impl fmt::Debug for ExpiredHook {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -136,10 +136,10 @@ impl Value {
         match self {
             Self::String(bytes) => bytes.heap_bytes(),
             Self::List(list) => list.memory_bytes(),
-            Self::Hash(hash) => estimate(
-                hash.iter()
-                    .map(|(field, value)| HASH_SHARE_BYTES + element_bytes(field) + element_bytes(value)),
-            ),
+            Self::Hash(hash) => {
+                let bytes = |(field, value)| HASH_SHARE_BYTES + element_bytes(field) + element_bytes(value);
+                estimate(hash.iter().map(bytes)) + hash.times_bytes()
+            }
             Self::Set(set) => estimate(set.iter().map(|member| SET_SHARE_BYTES + element_bytes(member))),
             // Each of the two trees has the member.
             Self::SortedSet(set) => {

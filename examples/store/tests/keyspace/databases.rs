@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use psp_store::{Databases, Element, Hash, Keyspace, KeyspaceStats, LfuRates, PackingLimit, Value};
+use psp_store::{Databases, Element, Expired, Hash, Keyspace, KeyspaceStats, LfuRates, PackingLimit, Value};
 
 const KEYS: usize = 300;
 
@@ -295,7 +295,7 @@ fn reads_and_expired_keys_of_all_databases_are_counted() {
     let all = databases(3);
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
-    all.on_expired(move |database, key| tell.lock().unwrap().push((database, key.to_vec())));
+    all.on_expired(move |database, key, _| tell.lock().unwrap().push((database, key.to_vec())));
     all.keep_expired(true);
     for number in [0, 2] {
         let keyspace = all.get(number);
@@ -308,7 +308,12 @@ fn reads_and_expired_keys_of_all_databases_are_counted() {
     assert_eq!((all.get(2).len(), all.get(2).volatile_len()), (1, 1), "this keeps it, too");
     all.keep_expired(false);
     assert!(!all.get(2).contains(b"k") && all.get(2).is_empty());
-    let stats = KeyspaceStats { hits: 4, misses: 5, expired_keys: 1, contended_updates: 0 };
+    let stats = KeyspaceStats {
+        hits: 4,
+        misses: 5,
+        expired_keys: 1,
+        ..KeyspaceStats::default()
+    };
     assert_eq!((all.stats(), told.lock().unwrap().as_slice()), (stats, &[(2, b"k".to_vec())][..]));
     let read = all.transact(&[], |fork| {
         assert!(fork.is_fork() && fork.get(1).is_fork());
@@ -375,7 +380,7 @@ fn a_pair_tells_of_the_key_that_has_expired() {
     let all = databases(2);
     let told = Arc::new(std::sync::Mutex::new(Vec::new()));
     let tell = Arc::clone(&told);
-    all.on_expired(move |database, key| tell.lock().unwrap().push((database, key.to_vec())));
+    all.on_expired(move |database, key, _| tell.lock().unwrap().push((database, key.to_vec())));
     let places = [(all.get(0), b"lives".as_slice()), (all.get(1), b"dies".as_slice())];
     places.iter().for_each(|(keyspace, key)| put(keyspace, key, 1));
     all.get(1).update(b"dies", |slot| slot.set_expire_at_ms(Some(1)));
@@ -398,6 +403,72 @@ fn all_expired_keys_are_removed() {
         (keyspace.len(), keyspace.volatile_len(), keyspace.stats().expired_keys),
         (5_000, 5_000, 5_000)
     );
+}
+
+/// A hash whose fields expire at once loses a few under each lock, and its key with the last one.
+#[test]
+fn fields_expire_a_few_at_a_time() {
+    const FIELDS: u32 = 1000;
+    let all = databases(1);
+    let told = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let tell = Arc::clone(&told);
+    all.on_expired(move |_, key, expired| tell.lock().unwrap().push((key.to_vec(), expired)));
+    let keyspace = all.get(0);
+    for (key, stays) in [(b"part".as_slice(), true), (b"whole", false)] {
+        let mut hash = Hash::new();
+        (0..FIELDS).for_each(|field| _ = hash.insert_expiring(&field.to_le_bytes(), Element::from(b"v"), Some(1)));
+        if stays {
+            hash.insert(b"stays", Element::from(b"v"));
+        }
+        keyspace.insert(key, Value::Hash(hash));
+    }
+    assert_eq!((keyspace.timed_len(), keyspace.volatile_len()), (2, 0));
+    all.keep_expired(true);
+    keyspace.remove_expired();
+    assert_eq!(told.lock().unwrap().len(), 0, "what has expired stays for now");
+    all.keep_expired(false);
+    let fork_sees = all.transact(&[], |fork| fork.get(0).peek(b"whole", |entry| entry.unwrap().value().cardinality()));
+    assert_eq!(fork_sees, Some(FIELDS as usize));
+    keyspace.remove_expired();
+    assert_eq!((keyspace.timed_len(), keyspace.len()), (0, 1));
+    assert_eq!(keyspace.get(b"part").unwrap().cardinality(), 1);
+    assert_eq!(keyspace.stats().expired_fields, 2 * u64::from(FIELDS));
+    let told = told.lock().unwrap();
+    let [part, whole] = [b"part".as_slice(), b"whole"].map(|wanted| {
+        let steps = told.iter().filter(|(key, _)| key == wanted);
+        steps.map(|(_, expired)| *expired).collect::<Vec<_>>()
+    });
+    assert!(part.iter().all(|expired| *expired == Expired::Fields));
+    let [steps @ .., Expired::LastFields] = &whole[..] else {
+        panic!("{whole:?}");
+    };
+    assert!(steps.len() > 10 && steps.iter().all(|expired| *expired == Expired::Fields));
+}
+
+/// A key that expires takes the times of its fields along, and one that is swapped or cleared, too.
+#[test]
+fn the_times_of_fields_go_where_their_key_goes() {
+    let all = databases(2);
+    let hash_until = |at_ms| {
+        let mut hash = Hash::new();
+        hash.insert_expiring(b"field", Element::from(b"v"), Some(at_ms));
+        Value::Hash(hash)
+    };
+    let timed = || [0, 1].map(|number| all.get(number).timed_len());
+    all.get(0).insert(b"dies", hash_until(1 << 40));
+    all.get(0).update(b"dies", |slot| slot.set_expire_at_ms(Some(1)));
+    all.get(0).remove_expired();
+    assert_eq!(timed(), [0, 0]);
+    all.get(0).insert(b"moves", hash_until(1 << 40));
+    all.swap(0, 1);
+    assert_eq!(timed(), [0, 1]);
+    all.get(1).insert(b"moves", hash_until(1 << 41));
+    assert_eq!(timed(), [0, 1]);
+    all.get(1).insert(b"moves", Value::string(b"v"));
+    assert_eq!(timed(), [0, 0]);
+    all.get(1).insert(b"cleared", hash_until(1 << 40));
+    all.get(1).clear();
+    assert_eq!(timed(), [0, 0]);
 }
 
 #[test]
