@@ -119,6 +119,28 @@ impl Told {
         }
     }
 
+    /// Adds that fields of a hash expire then, or never.
+    pub fn adds_field_times(&self, key: &[u8], expire_at_ms: Option<u64>, fields: &[&[u8]]) {
+        let (mut time, mut count) = (itoa::Buffer::new(), itoa::Buffer::new());
+        let count = count.format(fields.len()).as_bytes();
+        let behind: [&[u8]; 2] = [b"FIELDS", count];
+        match expire_at_ms {
+            _ if fields.is_empty() => {}
+            Some(at_ms) => {
+                let head: [&[u8]; 3] = [b"HPEXPIREAT", key, time.format(at_ms).as_bytes()];
+                self.adds(&[&head[..], &behind, fields].concat());
+            }
+            None => self.adds(&[&[b"HPERSIST", key], &behind[..], fields].concat()),
+        }
+    }
+
+    /// Adds that a hash has no longer these fields.
+    pub fn adds_removed_fields(&self, key: &[u8], fields: &[&[u8]]) {
+        if !fields.is_empty() {
+            self.adds(&[&[b"HDEL", key], fields].concat());
+        }
+    }
+
     /// Whether it matters what is said.
     #[must_use]
     pub const fn is_recorded(&self) -> bool {
@@ -147,6 +169,12 @@ impl Encoding for RespEncoding {
         let (mut one, mut other) = (itoa::Buffer::new(), itoa::Buffer::new());
         match effect {
             Effect::Database(number) => put_command(&[b"SELECT", one.format(number).as_bytes()], out),
+            Effect::Fewer { key, fields } => {
+                put_head(2 + fields.len(), out);
+                put_bulk(b"HDEL", out);
+                put_bulk(key, out);
+                fields.iter().for_each(|field| put_bulk(field, out));
+            }
             Effect::Removed(key) => put_command(&[b"DEL", key], out),
             Effect::Cleared => put_command(&[b"FLUSHDB"], out),
             Effect::Swapped(first, second) => {

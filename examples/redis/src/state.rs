@@ -92,9 +92,9 @@ impl ServerState {
         let notifier = Arc::new(Notifier::new(classes, Arc::clone(&pubsub)));
         let tracking = Arc::new(Tracking::new(Arc::clone(&pubsub)));
         let expired = (Arc::clone(&notifier), Arc::clone(&tracking));
-        databases.on_expired(move |database, key| {
+        databases.on_expired(move |database, key, what| {
             let (notifier, tracking) = &expired;
-            notifier.expired(database, key);
+            notifier.expired(database, key, what);
             tracking.invalidate(None, &[key]);
         });
         databases.hold_locks_by(|section| psp_server::critical(section));

@@ -62,8 +62,12 @@ impl Digest {
             }
             Value::Hash(hash) => {
                 self.mix(&4_u32.to_be_bytes());
-                for (field, value) in hash.iter().inspect(|_| pace.step()) {
-                    self.xor(&Self::of_parts(&[&field, &value]).0);
+                for (field, held) in hash.iter().timed().inspect(|_| pace.step()) {
+                    let mut of_field = Self::of_parts(&[&field, &held.value]);
+                    if held.expire_at_ms.is_some() {
+                        of_field.xor(b"!!hexpire!!");
+                    }
+                    self.xor(&of_field.0);
                 }
             }
             Value::Stream(stream) => {

@@ -1,6 +1,6 @@
 //! Commands on hashes. Reads walk a snapshot.
 
-use psp_store::{Element, Hash};
+use psp_store::{Element, ElementRef, Hash, Held};
 
 use super::counts::{pick_count, picks};
 use super::pace::Pace;
@@ -33,6 +33,72 @@ pub(crate) const COMMANDS: &[Row] = &[
     Row::new("hscan", hscan),
     Row::new("hrandfield", hrandfield),
 ];
+
+/// Whether a field is to be gone: none is while a log is read.
+pub(super) fn is_due(context: &Context<'_>, held: &Held<'_>) -> bool {
+    held.expire_at_ms.is_some_and(|at_ms| context.store.has_passed(at_ms, &context.now))
+}
+
+/// What a command finds of a field.
+pub(super) enum Found<'h> {
+    Nothing,
+    /// The field is due, and nobody sees it any more.
+    Due,
+    Value(ElementRef<'h>),
+}
+
+impl<'h> Found<'h> {
+    pub(super) fn of(context: &Context<'_>, hash: Option<&'h Hash>, field: &[u8]) -> Self {
+        match hash.and_then(|hash| hash.find(field)) {
+            None => Self::Nothing,
+            Some(held) if is_due(context, &held) => Self::Due,
+            Some(held) => Self::Value(held.value),
+        }
+    }
+
+    pub(super) fn value(self) -> Option<ElementRef<'h>> {
+        match self {
+            Self::Nothing | Self::Due => None,
+            Self::Value(value) => Some(value),
+        }
+    }
+}
+
+/// Reads one field. One that is due goes.
+fn read_field(
+    context: &Context<'_>,
+    (key, field): (&[u8], &[u8]),
+    read_value: impl FnOnce(Option<ElementRef<'_>>),
+) -> Result<()> {
+    let is_due = read(context.store, key, |hash: Option<&Hash>| {
+        let found = Found::of(context, hash, field);
+        let is_due = matches!(found, Found::Due);
+        read_value(found.value());
+        is_due
+    })?;
+    if is_due {
+        context.store.expire_fields(key, &[field], &context.now);
+    }
+    Ok(())
+}
+
+/// A snapshot of the hash without what is due.
+fn live(context: &Context<'_>, key: &[u8]) -> Result<Hash> {
+    let hash: Hash = snapshot(context.store, key)?.unwrap_or_default();
+    let pace = Pace::new();
+    Ok(hash.without_due(&context.now, || pace.step()))
+}
+
+/// The same. Fields that are due go, a few of many.
+fn live_and_expired(context: &Context<'_>, key: &[u8]) -> Result<Hash> {
+    let hash: Hash = snapshot(context.store, key)?.unwrap_or_default();
+    if hash.next_due_ms().is_none_or(|at_ms| !context.store.has_passed(at_ms, &context.now)) {
+        return Ok(hash);
+    }
+    drop(hash);
+    context.store.expire_due_fields(key, &context.now, large::LOCKED_ELEMENTS_MAX);
+    live(context, key)
+}
 
 /// Sets the fields among `args`. Returns how many are new.
 fn set_fields(context: &Context<'_>, args: &[&[u8]], name: &'static str) -> Result<usize> {
@@ -68,14 +134,17 @@ fn hmset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 }
 
 fn hsetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let told = context.told();
     let set = large::change_or_create(
-        context.store.telling(&context.sent(args)),
+        context.store.telling(&told),
         args[1],
         large::work(&args[2..]),
         |hash: &mut Hash, _| {
-            let absent = hash.get(args[2]).is_none();
+            told.says_nothing();
+            let absent = Found::of(context, Some(hash), args[2]).value().is_none();
             if absent {
                 hash.insert(args[2], Element::from(args[3]));
+                told.says(&[b"HSET", args[1], args[2], args[3]]);
             }
             absent
         },
@@ -85,27 +154,33 @@ fn hsetnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
 }
 
 fn hget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    read(context.store, args[1], |hash: Option<&Hash>| {
-        walk::element_or_null(out, hash.and_then(|hash| hash.get(args[2])));
-    })
+    read_field(context, (args[1], args[2]), |value| walk::element_or_null(out, value))
 }
 
 fn hmget(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    read(context.store, args[1], |hash: Option<&Hash>| {
+    let any_due = read(context.store, args[1], |hash: Option<&Hash>| {
         out.array(args.len() - 2);
         let pace = Pace::new();
+        let mut any_due = false;
         for field in &args[2..] {
             pace.step();
-            walk::element_or_null(out, hash.and_then(|hash| hash.get(field)));
+            let found = Found::of(context, hash, field);
+            any_due |= matches!(found, Found::Due);
+            walk::element_or_null(out, found.value());
         }
-    })
+        any_due
+    })?;
+    if any_due {
+        for fields in args[2..].chunks(large::LOCKED_ELEMENTS_MAX) {
+            context.store.expire_fields(args[1], fields, &context.now);
+        }
+    }
+    Ok(())
 }
 
 fn hgetall(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    read(context.store, args[1], |hash: Option<&Hash>| match hash {
-        Some(hash) => walk::map(out, hash),
-        None => out.map(0),
-    })
+    walk::map(out, &live(context, args[1])?);
+    Ok(())
 }
 
 fn hdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -121,9 +196,7 @@ fn hdel(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 }
 
 fn hexists(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    read(context.store, args[1], |hash: Option<&Hash>| {
-        out.integer(i64::from(hash.is_some_and(|hash| hash.get(args[2]).is_some())));
-    })
+    read_field(context, (args[1], args[2]), |value| out.integer(i64::from(value.is_some())))
 }
 
 fn hlen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -133,33 +206,42 @@ fn hlen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 }
 
 fn hkeys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
-    walk::array(out, hash.in_order().map(|(field, _)| field));
+    walk::array(out, live(context, args[1])?.in_order().map(|(field, _)| field));
     Ok(())
 }
 
 fn hvals(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
-    walk::array(out, hash.in_order().map(|(_, value)| value));
+    walk::array(out, live(context, args[1])?.in_order().map(|(_, value)| value));
     Ok(())
 }
 
 fn hstrlen(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    read(context.store, args[1], |hash: Option<&Hash>| {
-        let value = hash.and_then(|hash| hash.get(args[2]));
+    read_field(context, (args[1], args[2]), |value| {
         out.integer(value.map_or(0, |value| value.len() as i64));
     })
 }
 
 fn hincrby(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let increment = integer(args[3])?;
-    let sum = change_or_create(context.store.telling(&context.sent(args)), args[1], |hash: &mut Hash| {
-        let value = match hash.get(args[2]) {
-            Some(value) => integer(&value).map_err(|_| CommandError::line("ERR hash value is not an integer"))?,
+    let told = context.told();
+    let sum = change_or_create(context.store.telling(&told), args[1], |hash: &mut Hash| {
+        let found = hash.find(args[2]);
+        let held = found.filter(|held| !is_due(context, held));
+        let is_anew = found.is_some() && held.is_none();
+        let value = match held {
+            Some(held) => integer(&held.value).map_err(|_| CommandError::line("ERR hash value is not an integer"))?,
             None => 0,
         };
+        let expire_at_ms = held.and_then(|held| held.expire_at_ms);
         let sum = value.checked_add(increment).ok_or(CommandError::Overflow)?;
-        hash.insert(args[2], Element::from(itoa::Buffer::new().format(sum).as_bytes()));
+        let mut digits = itoa::Buffer::new();
+        let text = digits.format(sum).as_bytes();
+        hash.insert_expiring(args[2], Element::from(text), expire_at_ms);
+        if is_anew {
+            told.says(&[b"HSET", args[1], args[2], text]);
+        } else {
+            told.says(args);
+        }
         Ok(sum)
     })??;
     out.integer(sum);
@@ -172,11 +254,14 @@ fn hincrbyfloat(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncode
     }
     let told = context.told();
     let sum = change_or_create(context.store.telling(&told), args[1], |hash: &mut Hash| {
-        let value = hash.get(args[2]);
+        let held = hash.find(args[2]).filter(|held| !is_due(context, held));
+        let expire_at_ms = held.and_then(|held| held.expire_at_ms);
         let wrong = CommandError::line("ERR hash value is not a float");
+        let value = held.map(|held| held.value);
         let sum = Element::from(long_double::sum(value.as_deref(), args[3], wrong)?.as_bytes());
-        hash.insert(args[2], sum.clone());
+        hash.insert_expiring(args[2], sum.clone(), expire_at_ms);
         told.says(&[b"HSET", args[1], args[2], &sum]);
+        told.adds_field_times(args[1], expire_at_ms, expire_at_ms.map_or(&[], |_| &args[2..3]));
         Ok::<_, CommandError>(sum)
     })??;
     out.bulk(&sum);
@@ -188,12 +273,13 @@ fn hscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         return Ok(());
     };
     let scan = hash.scan(options.cursor, options.count);
-    let found: Vec<_> = scan.entries.filter(|(field, _)| options.matches(field)).collect();
+    let live = scan.entries.timed().filter(|(_, held)| !is_due(context, held));
+    let found: Vec<_> = live.filter(|(field, _)| options.matches(field)).collect();
     options.head(out, scan.cursor, found.len() * 2);
     walk::batched(out, |out| {
-        for (field, value) in found {
+        for (field, held) in found {
             walk::element(out, field);
-            walk::element(out, value);
+            walk::element(out, held.value);
         }
     });
     Ok(())
@@ -202,7 +288,7 @@ fn hscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 fn hrandfield(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let (count, pairing) = match args[2..] {
         [] => {
-            let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
+            let hash = live_and_expired(context, args[1])?;
             let field = picks(hash.len(), -1, &Pace::new()).next().and_then(|rank| hash.at(rank));
             walk::element_or_null(out, field.map(|(field, _)| field));
             return Ok(());
@@ -211,7 +297,7 @@ fn hrandfield(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
         [count, option] if is(option, "withvalues") => (pick_count(count, true)?, Pairing::Paired),
         _ => return Err(CommandError::Syntax),
     };
-    let hash: Hash = snapshot(context.store, args[1])?.unwrap_or_default();
+    let hash = live_and_expired(context, args[1])?;
     let picked = picks(hash.len(), count, &Pace::new());
     // In RESP3, too, an empty reply contains no pairs.
     let nested = pairing.head(out, picked.len());

@@ -235,6 +235,7 @@ fn stats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
         "total_net_output_bytes": net.map_or(0, |net| net.bytes_sent),
         "rejected_connections": net.map_or(0, |net| net.connections_refused),
         "expired_keys": store.expired_keys,
+        "expired_subkeys": store.expired_fields,
         "evicted_keys": server.evictions.evicted_keys(),
         "keyspace_hits": store.hits,
         "keyspace_misses": store.misses,
@@ -338,8 +339,8 @@ fn keyspace(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     for store in server.databases.used() {
         let (number, keys) = (store.number(), store.len());
         if keys > 0 {
-            let expires = store.volatile_len();
-            write!(text, "db{number}:keys={keys},expires={expires},avg_ttl=0\r\n")?;
+            let (expires, timed) = (store.volatile_len(), store.timed_len());
+            write!(text, "db{number}:keys={keys},expires={expires},avg_ttl=0,subexpiry={timed}\r\n")?;
         }
     }
     Ok(())

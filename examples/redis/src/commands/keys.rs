@@ -289,6 +289,7 @@ pub(super) fn encoding(value: &Value) -> &'static str {
         Value::String(string) if string.len() <= EMBSTR_LEN_MAX => "embstr",
         Value::String(_) => "raw",
         Value::List(_) => "quicklist",
+        Value::Hash(hash) if hash.is_packed() && hash.was_timed() => "listpackex",
         Value::Hash(hash) if hash.is_packed() => "listpack",
         Value::Set(set) if set.is_packed() => "intset",
         Value::Hash(_) | Value::Set(_) => "hashtable",

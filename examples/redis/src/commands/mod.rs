@@ -18,6 +18,7 @@ mod debug;
 mod digest;
 mod dump;
 mod expire;
+mod field_times;
 pub(crate) mod functions;
 pub(crate) mod geo;
 mod hashes;
@@ -65,6 +66,7 @@ pub(crate) const FAMILIES: &[&[Row]] = &[
     debug::COMMANDS,
     dump::COMMANDS,
     expire::COMMANDS,
+    field_times::COMMANDS,
     geo::COMMANDS,
     hashes::COMMANDS,
     hyperloglog::COMMANDS,

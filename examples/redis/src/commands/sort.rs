@@ -61,8 +61,8 @@ impl<'a> Pattern<'a> {
         }
         store.with(&key, |value| match self.field {
             Some(field) => {
-                let value = Hash::of(value?)?.get(field)?;
-                Some(value.to_element())
+                let held = Hash::of(value?)?.find(field)?;
+                (!held.is_due(&store.now())).then(|| held.value.to_element())
             }
             None => Element::of(value?).cloned(),
         })

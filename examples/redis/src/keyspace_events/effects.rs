@@ -1,7 +1,7 @@
 //! What commands do to keys, and the events that tell. The rows of the command table name them.
 
 use psp_protocols::resp::parse_integer;
-use psp_store::{SortedSet, Stream};
+use psp_store::{Hash, SortedSet, Stream};
 use smallvec::{SmallVec, smallvec};
 
 use super::observed::{Key, Outcome, State};
@@ -46,6 +46,9 @@ pub(crate) enum Rule {
     Lifetime,
     /// EXPIRE and its relatives.
     Expire,
+    /// Commands that set, clear or read times of fields: `hexpire`, `hpersist`, or `hdel` by what became of the fields
+    /// among the arguments; first its own event, if the reply says something.
+    Fields,
     /// RENAME and RENAMENX.
     Rename,
     /// The key in this argument, which is made anew, if the reply says something.
@@ -135,7 +138,7 @@ impl Effect {
 
     /// Whether values before and after the command have to be compared.
     pub(super) fn needs_values(&self) -> bool {
-        matches!(self.rule, Rule::Scores | Rule::Group | Rule::Consumer)
+        matches!(self.rule, Rule::Scores | Rule::Group | Rule::Consumer | Rule::Fields)
     }
 
     /// Whether the call `args` may have changed a key, if its reply says something or not.
@@ -153,6 +156,7 @@ impl Effect {
             | Rule::Each(_)
             | Rule::Gone
             | Rule::Expire
+            | Rule::Fields
             | Rule::Rename
             | Rule::Made(_)
             | Rule::Copied
@@ -206,6 +210,7 @@ impl Effect {
             | Rule::Lifetime
             | Rule::AddEntry
             | Rule::Moved
+            | Rule::Fields
             | Rule::Expire => arg(1).collect(),
         }
     }
@@ -240,6 +245,7 @@ impl Effect {
             Rule::Lifetime => return announce_lifetime(outcome, first),
             Rule::Expire if first.is_gone() => return outcome.emit_gone(first),
             Rule::Expire => outcome.says_something,
+            Rule::Fields => return self.announce_fields(outcome, first),
             Rule::Rename => return announce_rename(outcome),
             Rule::Made(_) => {
                 if outcome.says_something && first.after.exists {
@@ -293,6 +299,30 @@ impl Effect {
         if key.after.expire_at_ms.is_some() && (is_plain || !has("keepttl")) {
             outcome.emit(Class::Generic, "expire", key.name);
         }
+    }
+
+    fn announce_fields(&self, outcome: &Outcome<'_>, key: &Key<'_>) {
+        if !self.event.is_empty() && outcome.says_something {
+            outcome.emit(self.class, self.event, key.name);
+        }
+        let hash = |state: &State| state.value.as_ref().and_then(Hash::of).cloned().unwrap_or_default();
+        let (before, after) = (hash(key.before), hash(&key.after));
+        let time = |hash: &Hash, field: &[u8]| hash.find(field).map(|held| held.expire_at_ms);
+        let times = outcome.args.iter().skip(2).map(|field| (time(&before, field), time(&after, field)));
+        let (mut is_set, mut is_cleared) = (false, false);
+        for (before, after) in times {
+            is_set |= after.flatten().is_some() && before != after;
+            is_cleared |= before.flatten().is_some() && after == Some(None);
+        }
+        let events = [
+            (key.after.cardinality < key.before.cardinality, "hdel"),
+            (is_set, "hexpire"),
+            (is_cleared && self.event.is_empty(), "hpersist"),
+        ];
+        for (_, event) in events.into_iter().filter(|(is_told, _)| *is_told) {
+            outcome.emit(self.class, event, key.name);
+        }
+        outcome.emit_gone(key);
     }
 
     /// The key that has fewer elements than before.

@@ -3,6 +3,7 @@
 //! ```text
 //!   dispatch, EXEC, scripts ─► run: what the keys were ─ command ─ what they are, the reply ─► events ─► PUBLISH
 //!   store: an expired key is removed ────────────────────────────────────────────────────────► `expired`
+//!   store: expired fields of a hash are removed ─────────────────────────────────────────────► `hexpired`, `del`
 //!   eviction ────────────────────────────────────────────────────────────────────────────────► `evicted`
 //! ```
 //!
@@ -24,6 +25,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use psp_protocols::Sink;
 use psp_protocols::resp::Encoder;
+use psp_store::Expired;
 
 use crate::command::{CommandSpec, Context, ReplyEncoder};
 use crate::parse::Result;
@@ -59,9 +61,17 @@ impl Notifier {
         self.classes.store(classes.bits(), Ordering::Relaxed);
     }
 
-    /// A key of this database has expired and is removed.
-    pub fn expired(&self, database: usize, key: &[u8]) {
-        self.announce(Class::Expired, "expired", (database, key));
+    /// A key of this database, or fields of its hash, have expired and are removed.
+    pub fn expired(&self, database: usize, key: &[u8], what: Expired) {
+        let key = (database, key);
+        match what {
+            Expired::Key => self.announce(Class::Expired, "expired", key),
+            Expired::Fields => self.announce(Class::Hash, "hexpired", key),
+            Expired::LastFields => {
+                self.announce(Class::Hash, "hexpired", key);
+                self.announce(Class::Generic, "del", key);
+            }
+        }
     }
 
     /// A key of this database was evicted.
