@@ -5,8 +5,8 @@ use std::io::{self, Read};
 use psp_store::Value;
 
 use super::format::{
-    CHECKSUM_SINCE, HEAD_LEN, MODULE_VALUE, REDIS, REDIS_VERSION_MAX, VALKEY, VALKEY_VERSION_MAX, module_name, name_of,
-    opcode,
+    CHECKSUM_SINCE, HEAD_LEN, MODULE_VALUE, OTHER_IN_VALKEY, REDIS, REDIS_VERSION_MAX, VALKEY, VALKEY_VERSION_MAX,
+    module_name, name_of, opcode,
 };
 use crate::rdb::files::{Kind, Stream, add_to_checksum, read_value_of};
 use crate::rdb::{Malformed, Reader};
@@ -64,6 +64,8 @@ pub(super) struct FileReader<R> {
     checksum: u64,
     checks: bool,
     has_checksum: bool,
+    /// Valkey wrote the file.
+    is_valkey: bool,
     /// Commands of a log may follow.
     begins_log: bool,
     /// Why the file gave no more.
@@ -86,6 +88,7 @@ impl<R: Read> FileReader<R> {
             checksum: 0,
             checks,
             has_checksum: true,
+            is_valkey: false,
             begins_log: false,
             problem: None,
         };
@@ -105,6 +108,7 @@ impl<R: Read> FileReader<R> {
             return Err(reader.error(format!("the file has version {version}, and {last} is the last one known")));
         }
         reader.has_checksum = version >= CHECKSUM_SINCE;
+        reader.is_valkey = last == VALKEY_VERSION_MAX;
         Ok(reader)
     }
 
@@ -155,7 +159,7 @@ impl<R: Read> FileReader<R> {
 
     fn entry(&mut self, ty: u8, head: Head, visit: &dyn Fn()) -> Result<Entry, FileError> {
         let begin = self.offset() - 1;
-        let kind = Kind::of(ty);
+        let kind = Kind::of(ty).filter(|_| !self.is_valkey || !OTHER_IN_VALKEY.contains(&ty));
         if kind.is_none() && ty != MODULE_VALUE {
             return Err(self.error(format!("type {ty} is not known here: {}", name_of(ty))));
         }

@@ -5,6 +5,8 @@
 //!                                       └ each that has keys       └ each key
 //! ```
 
+use std::ops::RangeInclusive;
+
 /// The file begins with one of these, and the version in digits.
 pub(super) const REDIS: &[u8] = b"REDIS";
 pub(super) const VALKEY: &[u8] = b"VALKEY";
@@ -17,6 +19,8 @@ pub(super) const VERSION: &[u8] = b"REDIS0010";
 pub(super) const REDIS_VERSION_MAX: u32 = 12;
 /// That of Valkey 9.
 pub(super) const VALKEY_VERSION_MAX: u32 = 80;
+/// Types that mean something else in Valkey's files than in those of Redis.
+pub(super) const OTHER_IN_VALKEY: RangeInclusive<u8> = 22..=25;
 /// Older files have no checksum.
 pub(super) const CHECKSUM_SINCE: u32 = 5;
 
@@ -41,7 +45,7 @@ pub(super) fn name_of(ty: u8) -> &'static str {
     match ty {
         6 => "a value of a module in the form of a preview of Redis 4",
         9 => "a hash in the form of Redis before 2.6 (zipmap)",
-        22..=25 => "a hash whose fields expire",
+        22..=25 => "a hash whose fields expire, as Valkey 9 writes it",
         _ => "a value or an opcode of a later version",
     }
 }

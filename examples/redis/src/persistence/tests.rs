@@ -223,7 +223,6 @@ fn what_is_not_known_is_refused_by_its_name() {
             b"\x09\x01k\x01a".to_vec(),
             "type 9 is not known here: a hash in the form of Redis before 2.6",
         ),
-        (b"\x18\x01k\x01a".to_vec(), "type 24 is not known here: a hash whose fields expire"),
         (
             b"\xc8\x01k\x01a".to_vec(),
             "type 200 is not known here: a value or an opcode of a later version",

@@ -16,6 +16,11 @@ pub(crate) enum Kind {
     SortedSet,
     /// A count, then as many strings, each with a score in digits. Redis wrote it before version 4.
     SortedSetOfDigits,
+    /// A count, then as many strings in pairs, each behind its time. Those of [`FieldTimes::Relative`] have the first
+    /// time before the count.
+    HashWithTimes(FieldTimes),
+    /// One string, in which each pair has its time behind it.
+    HashListpackWithTimes(FieldTimes),
     /// One string: integers of one width.
     SetIntset,
     /// One string.
@@ -49,9 +54,17 @@ pub(crate) enum StreamVersion {
     Third,
 }
 
-/// The first bytes. Types that are missing here cannot be restored: modules, hashes whose fields expire, and what Redis
-/// before version 2.6 wrote.
-const BYTES: [(u8, Kind); 18] = [
+/// How a hash has the times of its fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FieldTimes {
+    /// Redis wrote it before 7.4 was released.
+    Absolute,
+    /// The first time stands before all, and a count tells how much later each is.
+    Relative,
+}
+
+/// The first bytes. Types that are missing here cannot be restored: modules, and what Redis before version 2.6 wrote.
+const BYTES: [(u8, Kind); 22] = [
     (0, Kind::String),
     (1, Kind::List),
     (2, Kind::Set),
@@ -70,7 +83,21 @@ const BYTES: [(u8, Kind); 18] = [
     (19, Kind::Stream(StreamVersion::Second)),
     (20, Kind::SetListpack),
     (21, Kind::Stream(StreamVersion::Third)),
+    (22, Kind::HashWithTimes(FieldTimes::Absolute)),
+    (23, Kind::HashListpackWithTimes(FieldTimes::Absolute)),
+    (24, Kind::HashWithTimes(FieldTimes::Relative)),
+    (25, Kind::HashListpackWithTimes(FieldTimes::Relative)),
 ];
+
+impl FieldTimes {
+    /// Reads the time before all, and returns its length.
+    fn skip_first(self, reader: &mut Reader<'_>) -> Result<usize, Malformed> {
+        Ok(match self {
+            Self::Absolute => 0,
+            Self::Relative => reader.array::<{ size_of::<u64>() }>()?.len(),
+        })
+    }
+}
 
 /// Least bytes of an entry in a listpack, a ziplist or an intset.
 const ENTRY_LEN_MIN: u64 = 2;
@@ -106,6 +133,15 @@ fn judge(payload: &[u8]) -> Result<(u64, u64), Malformed> {
             (reader.plain_length()?, compressed_max(len))
         }
         Kind::Hash => (reader.plain_length()?.saturating_mul(2), compressed_max(len)),
+        Kind::HashWithTimes(times) => {
+            times.skip_first(&mut reader)?;
+            (reader.plain_length()?.saturating_mul(2), compressed_max(len))
+        }
+        Kind::HashListpackWithTimes(times) => {
+            let skipped = times.skip_first(&mut reader)?;
+            let len = string_len(&payload[1 + skipped..])?.max(len);
+            (len / ENTRY_LEN_MIN, len)
+        }
         Kind::Quicklist | Kind::QuicklistOfListpacks | Kind::Stream(_) => {
             (compressed_max(len) / ENTRY_LEN_MIN, compressed_max(len))
         }

@@ -44,8 +44,8 @@ use crate::error::CommandError;
 
 /// The version of the format that Redis 7.0 writes.
 const VERSION: u16 = 10;
-/// The version that Redis 7.2 writes. Older ones can be read, too.
-const VERSION_MAX: u16 = 11;
+/// The version that Redis 7.4 writes. Older ones can be read, too.
+const VERSION_MAX: u16 = 12;
 /// Version and checksum.
 const FOOTER_LEN: usize = 10;
 const CHECKSUM_LEN: usize = 8;
@@ -88,8 +88,12 @@ pub(crate) fn put_len(len: usize, out: &mut impl Out) {
 }
 
 /// Makes a payload of `parts`. Calls `visit` for each part of the work.
-pub(crate) fn seal(mut parts: Vec<u8>, visit: &dyn Fn()) -> Vec<u8> {
-    parts.extend(VERSION.to_le_bytes());
+pub(crate) fn seal(parts: Vec<u8>, visit: &dyn Fn()) -> Vec<u8> {
+    seal_as(VERSION, parts, visit)
+}
+
+fn seal_as(version: u16, mut parts: Vec<u8>, visit: &dyn Fn()) -> Vec<u8> {
+    parts.extend(version.to_le_bytes());
     let checksum = crc64::checksum(&parts, visit);
     parts.extend(checksum.to_le_bytes());
     parts
@@ -99,7 +103,8 @@ pub(crate) fn seal(mut parts: Vec<u8>, visit: &dyn Fn()) -> Vec<u8> {
 pub(crate) fn payload_of(value: &Value, visit: &dyn Fn()) -> Vec<u8> {
     let mut parts = Vec::new();
     put_value(value, visit, &mut parts);
-    seal(parts, visit)
+    let is_later = matches!(value, Value::Hash(hash) if hash.next_due_ms().is_some());
+    seal_as(if is_later { VERSION_MAX } else { VERSION }, parts, visit)
 }
 
 /// The parts of a payload. Checking and reading them calls `visit` for each part of the work.

@@ -2,7 +2,7 @@
 
 use psp_store::{Element, Hash, List, ListEnd, Set, SortedSet, Value};
 
-use super::kind::Kind;
+use super::kind::{FieldTimes, Kind};
 use super::packed::{Entry, intset, listpack, ziplist};
 use super::reader::{Malformed, Reader};
 use super::stream_reader::read_stream;
@@ -40,6 +40,8 @@ pub(crate) fn read_value_of(kind: Kind, reader: &mut Reader<'_>, len_max: usize)
         Kind::SetListpack => parts.set(Form::Listpack)?,
         Kind::Hash => parts.hash_of_strings()?,
         Kind::HashListpack => parts.hash(Form::Listpack)?,
+        Kind::HashWithTimes(times) => parts.hash_with_times(times)?,
+        Kind::HashListpackWithTimes(times) => parts.hash_of_triples(times)?,
         Kind::HashZiplist => parts.hash(Form::Ziplist)?,
         Kind::SortedSet => parts.sorted_set_of_strings(|parts| Ok(f64::from_le_bytes(parts.reader.array()?)))?,
         Kind::SortedSetOfDigits => parts.sorted_set_of_strings(Parts::score_of_digits)?,
@@ -187,6 +189,52 @@ impl Parts<'_, '_> {
         Ok(Value::Hash(hash))
     }
 
+    /// The first time of a hash, which is 0 if it is not there.
+    fn first_time(&mut self, times: FieldTimes) -> Result<u64, Malformed> {
+        match times {
+            FieldTimes::Absolute => Ok(0),
+            FieldTimes::Relative => self.reader.array().map(u64::from_le_bytes),
+        }
+    }
+
+    fn hash_with_times(&mut self, times: FieldTimes) -> Result<Value, Malformed> {
+        let mut hash = Hash::new();
+        let len_max = self.len_max;
+        let first_ms = self.first_time(times)?;
+        self.counted(|parts| {
+            let time = parts.reader.plain_length()?;
+            let at_ms = match times {
+                FieldTimes::Relative if time > 0 => first_ms.checked_add(time - 1).ok_or(Malformed)?,
+                _ => time,
+            };
+            let field = parts.reader.string(len_max)?;
+            let value = parts.string()?;
+            add_field(&mut hash, &field, value, at_ms)
+        })?;
+        Ok(Value::Hash(hash))
+    }
+
+    fn hash_of_triples(&mut self, times: FieldTimes) -> Result<Value, Malformed> {
+        let mut hash = Hash::new();
+        self.first_time(times)?;
+        let mut before: Vec<Vec<u8>> = Vec::with_capacity(2);
+        self.packed(Form::Listpack, |entry| {
+            if let [field, value] = &before[..] {
+                let at_ms = parse::integer(&entry).ok().and_then(|at_ms| u64::try_from(at_ms).ok());
+                add_field(&mut hash, field, Element::from(&**value), at_ms.ok_or(Malformed)?)?;
+                before.clear();
+            } else {
+                before.push(entry.into_owned());
+            }
+            Ok(())
+        })?;
+        if before.is_empty() {
+            Ok(Value::Hash(hash))
+        } else {
+            Err(Malformed)
+        }
+    }
+
     fn sorted_set_of_strings(
         &mut self,
         score: impl Fn(&mut Self) -> Result<f64, Malformed>,
@@ -227,6 +275,16 @@ impl Parts<'_, '_> {
 fn add(set: &mut SortedSet, member: &[u8], score: f64) -> Result<(), Malformed> {
     let replaced = set.insert(member, score).map_err(|_nan| Malformed)?;
     only_once(replaced.is_none())
+}
+
+/// Adds a field, which never expires if its time is 0.
+fn add_field(hash: &mut Hash, field: &[u8], value: Element, at_ms: u64) -> Result<(), Malformed> {
+    /// The last time that Redis has.
+    const LAST_MS: u64 = (1 << 48) - 2;
+    if at_ms > LAST_MS {
+        return Err(Malformed);
+    }
+    only_once(hash.insert_expiring(field, value, Some(at_ms).filter(|at_ms| *at_ms > 0)))
 }
 
 /// Refuses an element that is there already.
@@ -301,6 +359,13 @@ mod tests {
                 }
                 Value::Hash(hash)
             }),
+            vec((text(), text(), 0..1_u64 << 47), 1..50).prop_map(|fields| {
+                let mut hash = Hash::new();
+                for (field, value, at_ms) in &fields {
+                    hash.insert_expiring(field, Element::from(&**value), Some(*at_ms).filter(|at_ms| at_ms % 3 > 0));
+                }
+                Value::Hash(hash)
+            }),
             vec((text(), score), 1..50).prop_map(|pairs| {
                 let mut set = SortedSet::new();
                 for (member, score) in &pairs {
@@ -324,7 +389,7 @@ mod tests {
         }
 
         #[test]
-        fn arbitrary_parts_are_read_or_refused(kind in 0_u8..23, rest: Vec<u8>) {
+        fn arbitrary_parts_are_read_or_refused(kind in 0_u8..27, rest: Vec<u8>) {
             let mut parts = vec![kind];
             parts.extend(rest);
             let (elements_max, bytes_max) = super::super::elements_max(&parts);
@@ -365,6 +430,39 @@ mod tests {
         assert_eq!((list.type_name(), list.cardinality()), ("list", 5));
         quicklist[2] = 3;
         assert!(read(&quicklist).is_err());
+    }
+
+    /// What Redis 7.4 writes, and what its candidates wrote.
+    #[test]
+    fn hashes_come_with_the_times_of_their_fields() {
+        let first = 1000_u64.to_le_bytes();
+        let triples = listpack_of(&["a", "1", "1000", "b", "2", "0"]);
+        let cases = [
+            b"\x16\x02\x43\xe8\x01a\x011\x00\x01b\x012".to_vec(),
+            packed(23, &triples),
+            [b"\x18", &first[..], b"\x02\x01\x01a\x011\x00\x01b\x012"].concat(),
+            [&[25], &first[..], &packed(25, &triples)[1..]].concat(),
+        ];
+        for parts in &cases {
+            let Ok(Value::Hash(hash)) = read(parts) else {
+                panic!("{parts:?}");
+            };
+            let times = [b"a", b"b"].map(|field| hash.find(field).map(|held| held.expire_at_ms));
+            assert_eq!(times, [Some(Some(1000)), Some(None)]);
+            assert_eq!(written(&Value::Hash(hash)), cases[2]);
+        }
+        let late = [b"\x18", &(1_u64 << 48).to_le_bytes()[..], b"\x01\x01\x01a\x011"].concat();
+        for wrong in [late, packed(23, &listpack_of(&["a", "1"])), packed(23, &listpack_of(&["a", "1", "x"]))] {
+            assert_eq!(read(&wrong).map(|_| ()), Err(Malformed), "{wrong:?}");
+        }
+        let mut plain = Hash::new();
+        plain.insert_expiring(b"a", Element::from(b"1"), Some(1));
+        plain.set_expire_at_ms(b"a", None);
+        assert_eq!(
+            written(&Value::Hash(plain))[0],
+            4,
+            "earlier versions read a hash whose fields do not expire"
+        );
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! Writes values in the plain forms, which every Redis since version 4 reads.
+//! Writes values in the plain forms, which every Redis since version 4 reads. Hashes whose fields expire need 7.4.
 
 use psp_store::Value;
 
-use super::kind::{Kind, StreamVersion};
+use super::kind::{FieldTimes, Kind, StreamVersion};
 use super::stream_writer::put_stream;
 use super::{Out, put_len};
 
@@ -17,6 +17,7 @@ pub(crate) fn kind_of(value: &Value) -> Kind {
     match value {
         Value::String(_) => Kind::String,
         Value::List(_) => Kind::List,
+        Value::Hash(hash) if hash.next_due_ms().is_some() => Kind::HashWithTimes(FieldTimes::Relative),
         Value::Hash(_) => Kind::Hash,
         Value::Set(_) => Kind::Set,
         Value::SortedSet(_) => Kind::SortedSet,
@@ -33,10 +34,18 @@ pub(crate) fn put_value_of(value: &Value, visit: &dyn Fn(), out: &mut impl Out) 
             list.iter().for_each(|element| out.put_text(&element, visit));
         }
         Value::Hash(hash) => {
+            let first_ms = hash.next_due_ms();
+            if let Some(first_ms) = first_ms {
+                out.put(&first_ms.to_le_bytes());
+            }
             put_len(hash.len(), out);
-            for (field, value) in hash.in_order() {
+            for (field, held) in hash.in_order().timed() {
+                if let Some(first_ms) = first_ms {
+                    let later = held.expire_at_ms.map_or(0, |at_ms| at_ms - first_ms + 1);
+                    put_len(later as usize, out);
+                }
                 out.put_text(&field, visit);
-                out.put_text(&value, visit);
+                out.put_text(&held.value, visit);
             }
         }
         Value::Set(set) => {

@@ -386,6 +386,8 @@ fn keys_that_expire_meanwhile_are_what_they_were() {
         for key in ["counter", "kept"] {
             assert_eq!(client.ask(&format!("SET {key} 5 PX 3000")), "+OK");
         }
+        client.ask("HSET fields counter 5 kept 5 stays 5");
+        assert_eq!(client.ask("HPEXPIRE fields 3000 FIELDS 2 counter kept"), "[1, 1]");
         client.ask("SET later 5");
         assert_eq!(client.ask("PEXPIRE later 3000"), "1");
         if rewrites {
@@ -393,12 +395,16 @@ fn keys_that_expire_meanwhile_are_what_they_were() {
             wait_until("the log is rewritten", || info(&mut client, "aof_rewrites") == "2");
         }
         client.ask("INCR counter");
+        client.ask("HINCRBY fields counter 1");
+        let is_field_kept = client.ask("HPERSIST fields FIELDS 1 kept") == "[1]";
         let is_kept = ["PERSIST kept", "PERSIST later"].map(|line| client.ask(line) == "1");
         server.kill();
         thread::sleep(end.saturating_duration_since(Instant::now()) + Duration::from_millis(50));
         let server = Server::start_with(&options(&dir, "inline", "always"));
         let mut client = loaded(&server);
         assert_eq!(client.ask("GET counter"), "nil", "it does not begin anew");
+        assert_eq!(client.ask("HMGET fields counter stays"), r#"[nil, "5"]"#);
+        assert_eq!(client.ask("HGET fields kept") == r#""5""#, is_field_kept);
         for (key, is_kept) in ["kept", "later"].into_iter().zip(is_kept) {
             assert_eq!(client.ask(&format!("EXISTS {key}")), u8::from(is_kept).to_string(), "{key}");
         }

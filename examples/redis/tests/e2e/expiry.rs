@@ -1,5 +1,7 @@
 //! Keys that expire while commands run: a command, a transaction and a script see all their keys as at one instant.
 
+use psp_harness::wait_until;
+
 use crate::common::waiting::{TOPOLOGIES, start};
 use crate::common::{Connection, encode, encode_line, pipeline};
 
@@ -40,6 +42,23 @@ fn a_rate_limiter_never_loses_its_expiry() {
             }
         }
         assert!(alive > 0 && dead > 0, "{topology}: {alive} {dead}");
+    });
+}
+
+#[test]
+fn fields_go_when_they_are_due_and_the_key_with_the_last() {
+    psp_harness::only_psp!();
+    for_each_topology(|client, topology| {
+        let sets = (0..200).map(|field| format!("HSETEX h PX 1 FIELDS 1 {field} v"));
+        replies(client, &sets.collect::<Vec<_>>());
+        client.ask("HSET stays f v");
+        client.ask("HSETEX stays EX 900 FIELDS 1 timed v");
+        wait_until("the hash is gone", || client.ask("EXISTS h") == "0");
+        assert_eq!(client.ask("HTTL stays FIELDS 2 f timed").split(", ").next(), Some("[-1"), "{topology}");
+        let info = client.info("stats");
+        let count = info.lines().find_map(|line| line.strip_prefix("expired_subkeys:")?.parse().ok());
+        assert!(count.is_some_and(|count: u64| (1..=200).contains(&count)), "{topology}: {count:?}");
+        assert!(client.info("keyspace").contains("subexpiry=1"), "{topology}");
     });
 }
 
