@@ -321,6 +321,9 @@ fn run(context: &Context<'_>, key: &[u8], mut options: Options<'_>, out: &mut Re
             if matches!(options.by, By::Nothing) {
                 // They stay in their order, and the others need not be looked at.
                 wanted = options.range(list.len());
+                if options.descending {
+                    wanted = list.len() - wanted.end..list.len() - wanted.start;
+                }
                 (options.offset, options.count) = (0, -1);
             }
             list.range(wanted).map(own).collect()
@@ -336,7 +339,7 @@ fn run(context: &Context<'_>, key: &[u8], mut options: Options<'_>, out: &mut Re
         Some(Value::SortedSet(set)) => set.iter().map(|scored| own(scored.member)).collect(),
         Some(_) => return Err(CommandError::WrongType),
     };
-    if options.descending && matches!(value, Some(Value::SortedSet(_))) {
+    if options.descending && matches!(value, Some(Value::List(_) | Value::SortedSet(_))) {
         members.reverse();
     }
     let elements = members.iter().inspect(|_| pace.step());
@@ -432,7 +435,13 @@ mod tests {
             ("SORT z BY nosort LIMIT 1 1", "*1 $1 a"),
             ("SORT l BY nosort", "*4 $1 3 $2 -1 $3 2.5 $2 10"),
             ("SORT l BY nosort LIMIT 1 2", "*2 $2 -1 $3 2.5"),
-            ("SORT l BY nosort DESC LIMIT 3 9", "*1 $2 10"),
+            ("SORT l BY nosort DESC", "*4 $2 10 $3 2.5 $2 -1 $1 3"),
+            ("SORT l BY nosort DESC LIMIT 1 2", "*2 $3 2.5 $2 -1"),
+            ("SORT l BY nosort DESC LIMIT -1 1", "*1 $2 10"),
+            ("SORT l BY nosort DESC LIMIT 3 9", "*1 $1 3"),
+            ("SORT l BY nosort DESC LIMIT 9 1", "*0"),
+            ("SORT l BY nosort DESC STORE d", ":4"),
+            ("LRANGE d 0 -1", "*4 $2 10 $3 2.5 $2 -1 $1 3"),
             ("SORT l BY nosort LIMIT 4 1", "*0"),
             ("SORT missing", "*0"),
             ("SORT_RO missing", "*0"),
