@@ -69,6 +69,7 @@ impl<'a> NewEntry<'a> {
                 taken => at += taken,
             }
         };
+        trim.check_limit()?;
         Ok(Self { makes_stream, trim, id, pairs: &args[at + 1..] })
     }
 }
@@ -335,6 +336,7 @@ mod tests {
             ("MAXLEN -1 *", "The MAXLEN argument"),
             ("MAXLEN 1 MINID 1 *", "syntax error, MAXLEN and MINID"),
             ("LIMIT 1 *", "syntax error, LIMIT cannot be used without specifying"),
+            ("LIMIT 0 *", "syntax error, LIMIT cannot be used without the special ~"),
             ("MAXLEN 1 LIMIT 1 *", "syntax error, LIMIT cannot be used without the special ~"),
             ("MAXLEN ~ 1 LIMIT -1 *", "The LIMIT argument"),
             ("1-x", "Invalid stream ID"),
@@ -464,6 +466,7 @@ mod tests {
         session.expect(&[
             ("XTRIM s MAXLEN ~ 2", ":2"),
             ("XTRIM s MAXLEN ~ 0 LIMIT 1", ":0"),
+            ("XTRIM s LIMIT 0", "-ERR syntax error, XTRIM must be called with a trimming strategy"),
             ("XLEN s", ":3"),
             ("CONFIG SET stream-node-max-entries 0", "+OK"),
         ]);

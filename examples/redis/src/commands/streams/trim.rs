@@ -6,6 +6,9 @@ use super::ids;
 use crate::error::CommandError;
 use crate::parse::{Result, integer, is};
 
+const LIMIT_OF_EXACT: CommandError =
+    CommandError::line("ERR syntax error, LIMIT cannot be used without the special ~ option");
+
 /// MAXLEN, MINID and LIMIT among the arguments of a command.
 #[derive(Default)]
 pub(super) struct TrimOptions {
@@ -49,6 +52,14 @@ impl TrimOptions {
         Ok(taken)
     }
 
+    /// LIMIT, even of 0, is for approximate trimming.
+    pub(super) fn check_limit(&self) -> Result<()> {
+        match (self.limit, self.kept) {
+            (Some(0), None) => Err(LIMIT_OF_EXACT),
+            _ => Ok(()),
+        }
+    }
+
     /// How to trim; `None` if no option says so. Without LIMIT, approximate trimming removes up to a hundred blocks of
     /// `block_entries`.
     pub(super) fn trim(&self, block_entries: u64) -> Result<Option<Trim>> {
@@ -61,9 +72,7 @@ impl TrimOptions {
             };
         };
         let limit = match self.limit {
-            Some(_) if !is_approximate => {
-                return Err(CommandError::line("ERR syntax error, LIMIT cannot be used without the special ~ option"));
-            }
+            Some(_) if !is_approximate => return Err(LIMIT_OF_EXACT),
             Some(0) => usize::MAX,
             Some(limit) => limit,
             None if is_approximate => default_limit(block_entries),
