@@ -205,7 +205,12 @@ fn pause(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         [] => PauseMode::All,
         [mode] if parse::is(mode, "ALL") => PauseMode::All,
         [mode] if parse::is(mode, "WRITE") => PauseMode::Writes,
-        _ => return Err(CommandError::Syntax),
+        [_] => return Err(CommandError::line("ERR CLIENT PAUSE mode must be WRITE or ALL")),
+        _ => {
+            return Err(CommandError::line(
+                "ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP.",
+            ));
+        }
     };
     let timeout_ms =
         parse::integer(args[2]).map_err(|_text| CommandError::line("ERR timeout is not an integer or out of range"))?;

@@ -168,7 +168,12 @@ mod tests {
         session.expect(&[
             ("CLIENT PAUSE x", "-ERR timeout is not an integer or out of range"),
             ("CLIENT PAUSE -1", "-ERR timeout is negative"),
-            ("CLIENT PAUSE 1 SOME", "-ERR syntax error"),
+            ("CLIENT PAUSE 0 SOME", "-ERR CLIENT PAUSE mode must be WRITE or ALL"),
+            ("CLIENT PAUSE x SOME", "-ERR CLIENT PAUSE mode must be WRITE or ALL"),
+            (
+                "CLIENT PAUSE 1 ALL SOME",
+                "-ERR unknown subcommand or wrong number of arguments for 'PAUSE'. Try CLIENT HELP.",
+            ),
             ("CLIENT UNPAUSE", "+OK"),
         ]);
     }
