@@ -15,6 +15,8 @@ pub(super) struct CommandSet {
     has_future: bool,
     /// First arguments of commands that are not allowed otherwise.
     first_arguments: BTreeMap<usize, Vec<Box<[u8]>>>,
+    /// The rules since `+@all` or `-@all`, in lower case.
+    rules: Vec<Box<[u8]>>,
 }
 
 impl CommandSet {
@@ -24,6 +26,7 @@ impl CommandSet {
             bits: vec![0; Commands::get().len().div_ceil(64)],
             has_future: false,
             first_arguments: BTreeMap::new(),
+            rules: Vec::new(),
         }
     }
 
@@ -101,13 +104,14 @@ impl CommandSet {
                 let category = Categories::one(category).ok_or(RuleError::Unknown)?;
                 self.set_category(category, *sign == b'+');
             }
-            [b'+', name @ ..] => return self.allow(name),
+            [b'+', name @ ..] => self.allow(name)?,
             [b'-', name @ ..] => {
                 let row = Commands::get().named(name).ok_or(RuleError::Unknown)?;
                 self.set(row, false);
             }
             _ => return Err(RuleError::Syntax),
         }
+        self.note(rule);
         Ok(())
     }
 
@@ -137,67 +141,22 @@ impl CommandSet {
         Ok(())
     }
 
-    /// Rules that make the same set out of none, with few categories where these fit.
-    pub(super) fn describe(&self) -> Vec<u8> {
-        let (mut described, sign) = match self.has_future {
-            true => (Self::all(), '-'),
-            false => (Self::none(), '+'),
-        };
-        let mut rules = match self.has_future {
-            true => b"+@all".to_vec(),
-            false => b"-@all".to_vec(),
-        };
-        let mut left = Self { bits: self.bits.clone(), ..Self::none() };
-        let is_added = !self.has_future;
-        let mut categories: Vec<_> = Categories::each().collect();
-        while let Some(best) = left.best_of(&categories, is_added) {
-            let (name, category) = categories.remove(best);
-            described.set_category(category, is_added);
-            left.set_category(category, !is_added);
-            rules.extend(format!(" {sign}@{name}").bytes());
-        }
-        self.describe_rest(&mut described, &mut rules);
-        rules
-    }
-
-    /// Which category brings the set nearest to none, or to all: the one with the fewest commands that do not belong
-    /// there.
-    fn best_of(&self, categories: &[(&str, Categories)], is_added: bool) -> Option<usize> {
-        let commands = Commands::get();
-        let counted = categories.iter().enumerate().map(|(index, (_, category))| {
-            let members = commands.in_order().filter(|row| commands.row(*row).categories.has(*category));
-            let (mut same, mut different) = (0_usize, 0_usize);
-            for row in members {
-                match self.contains(row) == is_added {
-                    true => same += 1,
-                    false => different += 1,
-                }
-            }
-            (index, same, different)
+    /// Notes a rule that has been applied. What it says again, or of a subcommand or a first argument, goes.
+    fn note(&mut self, rule: &[u8]) {
+        let rule = rule.to_ascii_lowercase();
+        let name = &rule[1..];
+        self.rules.retain(|known| {
+            let rest = known[1..].strip_prefix(name);
+            !rest.is_some_and(|rest| rest.is_empty() || rest[0] == b'|')
         });
-        let useful = counted.filter(|(_, same, different)| same > different);
-        // The first of those that are equally good.
-        let best = useful.min_by_key(|(_, same, different)| (*different, usize::MAX - same));
-        best.map(|(index, ..)| index)
+        self.rules.push(rule.into());
     }
 
-    /// Adds the commands in which `described` differs from the set, one by one.
-    fn describe_rest(&self, described: &mut Self, rules: &mut Vec<u8>) {
-        let commands = Commands::get();
-        for row in commands.in_order() {
-            let name = commands.row(row).name;
-            let is_allowed = self.contains(row);
-            if is_allowed != described.contains(row) {
-                described.set(row, is_allowed);
-                let sign = if is_allowed { '+' } else { '-' };
-                rules.extend(format!(" {sign}{name}").bytes());
-            }
-            let arguments = self.first_arguments.get(&row).filter(|_| !is_allowed);
-            for argument in arguments.into_iter().flatten() {
-                rules.extend(format!(" +{name}|").bytes());
-                rules.extend(argument);
-            }
-        }
+    /// Rules that make the same set: those that were applied, as far as they count.
+    pub(super) fn describe(&self) -> Vec<u8> {
+        let first: &[u8] = if self.has_future { b"+@all" } else { b"-@all" };
+        let rules = self.rules.iter().map(|rule| &**rule);
+        std::iter::once(first).chain(rules).collect::<Vec<_>>().join(&b' ')
     }
 }
 
@@ -228,11 +187,15 @@ mod tests {
             ("+@all -client +client|id +client|setname", "+@all -client +client|id +client|setname"),
             ("+memory|doctor", "-@all +memory|doctor"),
             ("+@all -memory|doctor -memory", "+@all -memory"),
-            ("+select|0 +SELECT|1 +select|0", "-@all +select|0 +select|1"),
+            ("+select|0 +SELECT|1 +select|0", "-@all +select|1 +select|0"),
             ("+select|0 +select", "-@all +select"),
-            ("+debug|a -debug", "-@all"),
+            ("+debug|a -debug", "-@all -debug"),
             ("+@all -@string +incr", "+@all -@string +incr"),
-            ("+@string -incr +acl", "-@all +@string +acl -incr"),
+            ("+@string -incr +acl", "-@all +@string -incr +acl"),
+            ("+@READ +get -@read +GET -@hash", "-@all -@read +get -@hash"),
+            ("+client|list +client +client|id -@connection", "-@all +client +client|id -@connection"),
+            ("+getex +get -get", "-@all +getex -get"),
+            ("+get allcommands -set", "+@all -set"),
         ] {
             assert_eq!(described(rules), expected, "{rules}");
             assert_eq!(described(expected), expected, "{rules}");

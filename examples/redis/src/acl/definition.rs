@@ -178,10 +178,11 @@ mod tests {
     #[test]
     fn selectors_may_be_divided_at_spaces() {
         for text in ["a (~k +get)", "a ( ~k +get )", "a (~k +get )", "a ( ~k +get)"] {
-            let expected = "user a off resetchannels -@all (~k resetchannels -@all +get)";
+            let expected = "user a off sanitize-payload resetchannels -@all (~k resetchannels -@all +get)";
             assert_eq!(line(text).as_deref(), Ok(expected), "{text}");
         }
-        assert_eq!(line("a () on").as_deref(), Ok("user a on resetchannels -@all (resetchannels -@all)"));
+        let expected = "user a on sanitize-payload resetchannels -@all (resetchannels -@all)";
+        assert_eq!(line("a () on").as_deref(), Ok(expected));
     }
 
     #[test]

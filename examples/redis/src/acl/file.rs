@@ -161,7 +161,10 @@ mod tests {
         save(&path, &users).expect("it is saved");
         let saved = fs::read_to_string(&path).expect("a file");
         assert!(
-            saved.starts_with("user alice on resetchannels -@all (~rw* resetchannels -@all +get)\nuser bob on #"),
+            saved.starts_with(
+                "user alice on sanitize-payload resetchannels -@all (~rw* resetchannels -@all +get)\n\
+                 user bob on sanitize-payload #"
+            ),
             "{saved}"
         );
         assert_eq!(load(&path, NONE), Ok(users));

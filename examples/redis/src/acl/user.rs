@@ -13,8 +13,8 @@ pub struct User {
     name: Box<[u8]>,
     is_on: bool,
     has_nopass: bool,
-    /// `skip-sanitize-payload` or `sanitize-payload`, if a rule has said it. All payloads are checked.
-    skips_sanitizing: Option<bool>,
+    /// `skip-sanitize-payload`, which changes nothing: all payloads are checked.
+    skips_sanitizing: bool,
     passwords: Vec<PasswordHash>,
     root: Selector,
     selectors: Vec<Selector>,
@@ -27,7 +27,7 @@ impl User {
             name: name.into(),
             is_on: false,
             has_nopass: false,
-            skips_sanitizing: None,
+            skips_sanitizing: false,
             passwords: Vec::new(),
             root: Selector::new(default),
             selectors: Vec::new(),
@@ -99,8 +99,8 @@ impl User {
             [] => {}
             _ if is("on") => self.is_on = true,
             _ if is("off") => self.is_on = false,
-            _ if is("skip-sanitize-payload") => self.skips_sanitizing = Some(true),
-            _ if is("sanitize-payload") => self.skips_sanitizing = Some(false),
+            _ if is("skip-sanitize-payload") => self.skips_sanitizing = true,
+            _ if is("sanitize-payload") => self.skips_sanitizing = false,
             _ if is("nopass") => {
                 self.has_nopass = true;
                 self.passwords.clear();
@@ -115,10 +115,7 @@ impl User {
             [b'!', digits @ ..] => return self.remove_password(&PasswordHash::parse(digits)?),
             [b'(', rules @ .., b')'] => self.selectors.push(Selector::parse(rules, default)?),
             _ if is("clearselectors") => self.selectors.clear(),
-            _ if is("reset") => {
-                let skips_sanitizing = Some(false);
-                *self = Self { skips_sanitizing, ..Self::new(&self.name, default) };
-            }
+            _ if is("reset") => *self = Self::new(&self.name, default),
             _ => return self.root.apply(rule),
         }
         Ok(())
@@ -175,8 +172,8 @@ impl User {
             (self.is_on, "on"),
             (!self.is_on, "off"),
             (self.has_nopass, "nopass"),
-            (self.skips_sanitizing == Some(true), "skip-sanitize-payload"),
-            (self.skips_sanitizing == Some(false), "sanitize-payload"),
+            (self.skips_sanitizing, "skip-sanitize-payload"),
+            (!self.skips_sanitizing, "sanitize-payload"),
         ];
         let set = flags.into_iter().filter(|(is_set, _)| *is_set);
         set.map(|(_, word)| word).collect()
@@ -235,23 +232,24 @@ mod tests {
     fn users_are_described_as_redis_does() {
         let digits = PasswordHash::of(b"x").to_string();
         for (rules, expected) in [
-            ("", "off resetchannels -@all".to_owned()),
-            ("on_nopass_resetchannels_&foo_+@all", "on nopass resetchannels &foo +@all".into()),
-            ("ON_nopass_>x", format!("on #{digits} resetchannels -@all")),
-            (">x_>y_<y_>x", format!("off #{digits} resetchannels -@all")),
-            (">x_nopass", "off nopass resetchannels -@all".into()),
+            ("", "off sanitize-payload resetchannels -@all".to_owned()),
+            ("on_nopass_resetchannels_&foo_+@all", "on nopass sanitize-payload resetchannels &foo +@all".into()),
+            ("ON_nopass_>x", format!("on sanitize-payload #{digits} resetchannels -@all")),
+            (">x_>y_<y_>x", format!("off sanitize-payload #{digits} resetchannels -@all")),
+            (">x_nopass", "off nopass sanitize-payload resetchannels -@all".into()),
             ("on_>x_~*_(+get ~a)_reset", "off sanitize-payload resetchannels -@all".into()),
             (
                 "-@all_+get_( -@all  +set &c %R~f)_()",
-                "off resetchannels -@all +get (%R~f resetchannels &c -@all +set) (resetchannels -@all)".into(),
+                "off sanitize-payload resetchannels -@all +get (%R~f resetchannels &c -@all +set) (resetchannels -@all)"
+                    .into(),
             ),
-            ("(+get)_clearselectors", "off resetchannels -@all".into()),
+            ("(+get)_clearselectors", "off sanitize-payload resetchannels -@all".into()),
             ("skip-sanitize-payload", "off skip-sanitize-payload resetchannels -@all".into()),
         ] {
             assert_eq!(line(rules), format!("user alice {expected}"), "{rules}");
         }
         let default = String::from_utf8(User::new_default().line()).expect("text");
-        assert_eq!(default, "user default on nopass ~* &* +@all");
+        assert_eq!(default, "user default on nopass sanitize-payload ~* &* +@all");
     }
 
     #[test]

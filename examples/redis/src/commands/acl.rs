@@ -616,7 +616,7 @@ mod tests {
             ("ACL GENPASS 0", genpass),
             ("ACL GENPASS 4097", genpass),
             ("ACL USERS", "*1 $7 default"),
-            ("ACL LIST", "*1 $34 user default on nopass ~* &* +@all"),
+            ("ACL LIST", "*1 $51 user default on nopass sanitize-payload ~* &* +@all"),
             ("ACL GETUSER none", "$-1"),
             ("ACL NOPE", "-ERR unknown subcommand 'NOPE'. Try ACL HELP."),
         ]);
@@ -628,7 +628,10 @@ mod tests {
         assert!(session.run("ACL SAVE").starts_with("-ERR This Redis instance is not"));
         session.expect(&[("ACL SETUSER t on >x %R~r &c (+get ~k)", "+OK")]);
         let user = session.run("ACL GETUSER t").replace("\r\n", " ");
-        assert!(user.starts_with("*12 $5 flags *1 $2 on $9 passwords *1 $64 2d711642"), "{user}");
+        assert!(
+            user.starts_with("*12 $5 flags *2 $2 on $16 sanitize-payload $9 passwords *1 $64 2d711642"),
+            "{user}"
+        );
         assert!(
             user.ends_with(
                 " $8 commands $5 -@all $4 keys $4 %R~r $8 channels $2 &c $9 selectors *1 *6 $8 commands $10 -@all +get \
@@ -638,7 +641,7 @@ mod tests {
         );
         let mut session = session.resp3();
         let user = session.run("ACL GETUSER t");
-        assert!(user.starts_with("%6\r\n$5\r\nflags\r\n~1\r\n"), "{user}");
+        assert!(user.starts_with("%6\r\n$5\r\nflags\r\n~2\r\n"), "{user}");
     }
 
     #[test]
