@@ -41,6 +41,7 @@ local function check_depth()
 end
 
 local readonly_contents = setmetatable({}, {__mode = 'k'})
+local readonly_views = setmetatable({}, {__mode = 'k'})
 local readonly_proxies = {}
 
 local function refuse_change()
@@ -57,6 +58,7 @@ local function readonly(contents)
   local view = {__index = contents, __newindex = refuse_change, __metatable = sealed}
   local proxy = setmetatable({}, view)
   readonly_contents[proxy] = contents
+  readonly_views[proxy] = view
   readonly_proxies[#readonly_proxies + 1] = proxy
   return proxy, view
 end
@@ -72,10 +74,23 @@ local function wipe()
 end
 
 local globals = {
-  _VERSION = _VERSION, assert = assert, error = error, gcinfo = gcinfo, ipairs = ipairs, next = next, pairs = pairs,
+  _VERSION = _VERSION, assert = assert, error = error, gcinfo = gcinfo, ipairs = ipairs,
   rawequal = rawequal, select = select, tonumber = tonumber, tostring = tostring, type = type,
   getmetatable = getmetatable,
 }
+
+-- What a readonly table shows is listed one by one: the table that has it stays here.
+function globals.next(t, key)
+  local view = readonly_views[t]
+  return next(view and view.__index or t, key)
+end
+
+function globals.pairs(t)
+  if type(t) ~= 'table' then
+    error("bad argument #1 to 'pairs' (table expected, got " .. type(t) .. ')', 2)
+  end
+  return readonly_views[t] and globals.next or next, t, nil
+end
 
 -- An error object of Redis becomes its line, as in Redis.
 local function lined(ok, ...)
@@ -198,6 +213,9 @@ function strings.gsub(text, pattern, replacement, ...)
   if type(replacement) ~= 'string' then check_depth() end
   return gsub(text, pattern, replacement, ...)
 end
+
+-- Its old name.
+strings.gfind = strings.gmatch
 
 local tables = copy(table)
 

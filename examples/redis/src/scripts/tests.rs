@@ -351,6 +351,50 @@ fn read_only_scripts_write_nothing() {
 }
 
 #[test]
+fn readonly_tables_list_what_they_have() {
+    let names = |table: &str| {
+        let listed = format!("local t = {{}} for k in pairs({table}) do t[#t + 1] = tostring(k) end table.sort(t)");
+        format!("{listed} return table.concat(t, ' ')")
+    };
+    let mut session = Session::new();
+    let mut listed = |table| eval(&mut session, &names(table)).split_once(' ').expect("text").1.to_owned();
+    assert_eq!(
+        listed("redis"),
+        "LOG_DEBUG LOG_NOTICE LOG_VERBOSE LOG_WARNING REDIS_VERSION REDIS_VERSION_NUM REPL_ALL REPL_AOF REPL_NONE \
+         REPL_REPLICA REPL_SLAVE acl_check_cmd breakpoint call debug error_reply log pcall replicate_commands set_repl \
+         setresp sha1hex status_reply"
+    );
+    assert_eq!(
+        listed("string"),
+        "byte char find format gfind gmatch gsub len lower match rep reverse sub upper"
+    );
+    assert_eq!(listed("{7, 8, x = 9}"), "1 2 x");
+    let globals = listed("_G");
+    for name in ["KEYS", "_G", "pairs", "redis", "xpcall"] {
+        assert!(globals.split(' ').any(|it| it == name), "{name}: {globals}");
+    }
+    check(
+        &mut session,
+        &[
+            ("return next(redis) ~= nil and redis[next(redis)] ~= nil", ":1"),
+            ("return {next({}), 1}", "*0"),
+            ("for k in pairs(_G) do if k == 'print' then return k end end", "$-1"),
+        ],
+    );
+    check_failures(
+        &mut session,
+        &[
+            (
+                "local _, t = pairs(redis) t.x = 1",
+                "ERR user_script:1: Attempt to modify a readonly table",
+            ),
+            ("pairs(nil)", "ERR user_script:1: bad argument #1 to 'pairs' (table expected, got nil)"),
+            ("string.gfind('x', ('a'):rep(3000))", "ERR user_script:1: pattern too long"),
+        ],
+    );
+}
+
+#[test]
 fn the_sandbox_holds() {
     let mut session = Session::new();
     for name in [
