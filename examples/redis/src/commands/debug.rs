@@ -23,6 +23,7 @@ pub(crate) const COMMANDS: &[Row] = &[Row::new("debug", debug)];
 const SUBCOMMANDS: &[Subcommand] = &[
     Subcommand::new("digest", 2, digest::all),
     Subcommand::new("digest-value", -3, digest::of_values),
+    Subcommand::new("error", 3, error),
     Subcommand::new("loadaof", 2, load_log),
     Subcommand::new("object", 3, object),
     Subcommand::new("populate", -3, populate),
@@ -51,6 +52,12 @@ fn debug(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
         return Err(DEBUG_REFUSED);
     }
     subcommand::run_one_of("debug", SUBCOMMANDS, context, args, out)
+}
+
+/// The text is the error, so that clients can be tried with any.
+fn error(_: &mut Context<'_>, args: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
+    let text = String::from_utf8_lossy(args[2]).replace(['\r', '\n'], " ");
+    Err(CommandError::Other(text.into()))
 }
 
 /// Waits without a worker. Ends when its client leaves.
@@ -183,6 +190,16 @@ mod tests {
         let address = std::net::SocketAddr::from(([192, 0, 2, 1], 1));
         let mut other = Session::from(local.server, address.into());
         other.expect(&[("DEBUG SLEEP 0", &refused)]);
+    }
+
+    #[test]
+    fn any_error_can_be_asked_for() {
+        let mut session = session(DebugAccess::Yes);
+        session.expect(&[
+            ("DEBUG ERROR CODE", "-CODE"),
+            ("DEBUG ERROR", "-ERR wrong number of arguments for 'debug|error' command"),
+        ]);
+        assert_eq!(session.run_args(&[b"DEBUG", b"ERROR", b"MOVED 1 a:1\r\nb"]), "-MOVED 1 a:1  b\r\n");
     }
 
     #[test]
