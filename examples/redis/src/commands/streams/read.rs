@@ -190,10 +190,7 @@ fn xreadgroup(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
     let froms = options.keys.iter().zip(options.ids);
     let froms: Vec<From> = froms
         .map(|(key, id)| {
-            let has_group = |stream: Option<&Stream>| Some(stream?.group(group.name).is_some());
-            if !read(context.store, key, has_group)?.unwrap_or(false) {
-                return Err(no_group_to_read(key, group.name));
-            }
+            check_group(context, key, group.name)?;
             match *id {
                 b">" => Ok(From::New),
                 b"$" => Err(CommandError::line(
@@ -238,19 +235,12 @@ fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
     no_group(key, group, " in XREADGROUP with GROUP option")
 }
 
-/// What a client that waits has to know of its group.
+/// Both the key and its group have to be there, when the command begins and while its client waits.
 fn check_group(context: &Context<'_>, key: &[u8], group: &[u8]) -> Result<()> {
-    let has_group = |stream: &Stream| stream.group(group).is_some();
-    let found = context.store.with(key, |value| {
-        let stream = expect::<Stream>(value).ok().flatten();
-        stream.map(has_group)
-    });
-    match found {
+    let has_group = |stream: Option<&Stream>| Some(stream?.group(group).is_some());
+    match read(context.store, key, has_group)? {
         Some(true) => Ok(()),
-        Some(false) => Err(CommandError::line(
-            "NOGROUP the consumer group this client was blocked on no longer exists",
-        )),
-        None => Err(CommandError::line("UNBLOCKED the stream key no longer exists")),
+        _ => Err(no_group_to_read(key, group)),
     }
 }
 
@@ -475,14 +465,13 @@ mod tests {
 
     #[test]
     fn members_that_wait_get_an_error_when_their_group_or_the_stream_goes() {
-        const GONE: &str = "-UNBLOCKED the stream key no longer exists";
+        const GONE: &str = "-NOGROUP No such key 's' or consumer group 'g' in XREADGROUP with GROUP option";
+        const WRONG_TYPE: &str = "-WRONGTYPE Operation against a key holding the wrong kind of value";
         for (end, error) in [
-            (
-                "XGROUP DESTROY s g",
-                "-NOGROUP the consumer group this client was blocked on no longer exists",
-            ),
+            ("XGROUP DESTROY s g", GONE),
             ("DEL s", GONE),
-            ("SET s v", GONE),
+            ("SET s v", WRONG_TYPE),
+            ("EVAL redis.call('del','s')redis.call('lpush','s','v') 0", WRONG_TYPE),
             ("RENAME s t", GONE),
             ("FLUSHALL", GONE),
             ("EVAL redis.call('del','s') 0", GONE),
