@@ -25,6 +25,8 @@ const NEAR_DIVISOR: u64 = 16;
 pub struct Memory {
     freed_pages: Option<FreedPages>,
     created_at: Instant,
+    /// Bytes at the start.
+    startup_bytes: u64,
     /// Time since `created_at` and bytes of the last reading.
     read_at_ns: AtomicU64,
     used_bytes: AtomicU64,
@@ -56,6 +58,7 @@ impl Memory {
             // The allocator would have a thread that is not needed.
             freed_pages: cfg!(not(feature = "system-allocator")).then(FreedPages::return_soon).flatten(),
             created_at: Instant::now(),
+            startup_bytes: allocated_bytes(),
             read_at_ns: AtomicU64::new(0),
             used_bytes: AtomicU64::new(0),
             peak_bytes: AtomicU64::new(0),
@@ -76,6 +79,19 @@ impl Memory {
     #[must_use]
     pub fn peak_bytes(&self) -> u64 {
         self.peak_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What the process had allocated before it had any data.
+    #[must_use]
+    pub fn startup_bytes(&self) -> u64 {
+        self.startup_bytes
+    }
+
+    /// Gives freed pages back to the system.
+    pub fn purge(&self) {
+        if let Some(freed_pages) = &self.freed_pages {
+            freed_pages.purge();
+        }
     }
 
     /// Notes that `bytes` of what the process has allocated are free, or will be soon.
@@ -114,9 +130,7 @@ impl Memory {
             own_bytes.saturating_add(bytes as u64) <= limit_bytes
         };
         fits() || {
-            if let Some(freed_pages) = &self.freed_pages {
-                freed_pages.purge();
-            }
+            self.purge();
             fits()
         }
     }
@@ -177,6 +191,31 @@ pub fn allocated_bytes() -> u64 {
     // The figures are those of the last advance.
     let _stale = figures.advance();
     allocated.read().unwrap_or_default() as u64
+}
+
+/// What the allocator has, in bytes. Zeros if it has no figures.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Allocator {
+    /// In allocations.
+    pub allocated: u64,
+    /// In pages that have allocations.
+    pub active: u64,
+    /// In pages that the system has given it.
+    pub resident: u64,
+}
+
+impl Allocator {
+    /// The figures now.
+    #[must_use]
+    pub fn read() -> Self {
+        let allocated = allocated_bytes();
+        let bytes = |read: tikv_jemalloc_ctl::Result<usize>| read.unwrap_or_default() as u64;
+        Self {
+            allocated,
+            active: bytes(stats::active::read()),
+            resident: bytes(stats::resident::read()),
+        }
+    }
 }
 
 /// The resident memory of the process in bytes, as the system reports it.

@@ -20,7 +20,6 @@ pub(crate) const COMMANDS: &[Row] = &[
     Row::new("del", del).event(Class::Generic, "del", Rule::Gone),
     Row::new("exists", exists),
     Row::new("keys", keys),
-    Row::container("memory", MEMORY).flags(&[Flag::Readonly]).reads(Read::Nothing),
     Row::container("object", OBJECT).flags(&[Flag::Readonly]).reads(Read::Nothing),
     Row::new("randomkey", randomkey),
     Row::new("rename", rename).effect(Class::Generic, Rule::Rename),
@@ -221,34 +220,6 @@ const OBJECT_HELP: &[&str] = &[
     "    <key>.",
 ];
 
-/// The text of MEMORY HELP, as in Redis.
-const MEMORY_HELP: &[&str] = &[
-    "USAGE <key> [SAMPLES <count>]",
-    "    Return memory in bytes used by <key> and its value. Nested values are",
-    "    sampled up to <count> times (default: 5, 0 means sample all).",
-];
-
-const MEMORY: Subcommands = &[
-    ("help", |_, _, out| {
-        write_help("memory", MEMORY_HELP, out);
-        Ok(())
-    }),
-    ("usage", |context, args, out| {
-        match args[3..] {
-            [] => {}
-            [option, samples] if parse::is(option, "SAMPLES") => {
-                if parse::integer(samples)? < 0 {
-                    return Err(CommandError::Syntax);
-                }
-            }
-            _ => return Err(CommandError::Syntax),
-        }
-        inspect(context, args[2], out, |entry, out| {
-            out.integer(i64::try_from(entry.memory_bytes()).unwrap_or(i64::MAX));
-        })
-    }),
-];
-
 /// Nothing counts how often a key is read without an LFU policy.
 fn freq(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let store = context.store;
@@ -268,7 +239,7 @@ fn freq(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 }
 
 /// Writes what `write` says of a key without touching it; null if there is no such key.
-fn inspect(
+pub(super) fn inspect(
     context: &Context<'_>,
     key: &[u8],
     out: &mut ReplyEncoder<'_>,

@@ -30,6 +30,7 @@ mod large;
 mod latency;
 mod lcs;
 mod lists;
+mod memory;
 mod pace;
 mod persistence;
 mod pubsub;
@@ -77,6 +78,7 @@ pub(crate) const FAMILIES: &[&[Row]] = &[
     keys::COMMANDS,
     lcs::COMMANDS,
     lists::COMMANDS,
+    memory::COMMANDS,
     persistence::COMMANDS,
     pubsub::COMMANDS,
     functions::COMMANDS,

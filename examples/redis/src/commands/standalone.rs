@@ -1,6 +1,7 @@
 //! What a server answers that has no replicas, no modules and no cluster.
 
 use super::server::disabled;
+use super::subcommand::write_help;
 use crate::blocking::{Blocking, deadline_ms};
 use crate::command::{Context, ReplyEncoder, Row, Subcommands};
 use crate::error::CommandError;
@@ -23,10 +24,26 @@ pub(crate) const COMMANDS: &[Row] = &[
 
 /// The subcommands of MODULE.
 const MODULE: Subcommands = &[
+    ("help", |_, _, out| {
+        write_help("module", MODULE_HELP, out);
+        Ok(())
+    }),
     ("list", module_list),
     ("load", module_change),
     ("loadex", module_change),
     ("unload", module_change),
+];
+
+/// The text of MODULE HELP, as in Redis.
+const MODULE_HELP: &[&str] = &[
+    "LIST",
+    "    Return a list of loaded modules.",
+    "LOAD <path> [<arg> ...]",
+    "    Load a module library from <path>, passing to it any optional arguments.",
+    "LOADEX <path> [[CONFIG NAME VALUE] [CONFIG NAME VALUE]] [ARGS ...]",
+    "    Load a module library from <path>, while passing it module configurations and optional arguments.",
+    "UNLOAD <name>",
+    "    Unload a module.",
 ];
 
 fn failover(_: &mut Context<'_>, args: &[&[u8]], _: &mut ReplyEncoder<'_>) -> Result<()> {
