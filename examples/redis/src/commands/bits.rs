@@ -104,21 +104,17 @@ impl Unit {
 }
 
 fn bitcount(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let Some(string) = snapshot::<Element>(context.store, args[1])? else {
-        out.integer(0);
-        return Ok(());
-    };
     let (start, end) = match args[2..] {
         [] => (0, -1),
         [start, end] | [start, end, _] => (parse::integer(start)?, parse::integer(end)?),
         _ => return Err(CommandError::Syntax),
     };
-    // As in Redis 7.0, a range that ends before it starts needs no valid unit.
+    let unit = args.get(4).map_or(Ok(Unit::BYTE), |unit| Unit::parse(unit))?;
+    let string = snapshot::<Element>(context.store, args[1])?.unwrap_or_else(|| Element::from(b""));
     if start < 0 && end < 0 && start > end {
         out.integer(0);
         return Ok(());
     }
-    let unit = args.get(4).map_or(Ok(Unit::BYTE), |unit| Unit::parse(unit))?;
     let range = unit.range(start, end, string.len());
     out.integer(range.map_or(0, |range| count(&string, range)) as i64);
     Ok(())
@@ -130,11 +126,6 @@ fn bitpos(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
         1 => true,
         _ => return Err(CommandError::line("ERR The bit argument must be 1 or 0.")),
     };
-    let Some(string) = snapshot::<Element>(context.store, args[1])? else {
-        // As of a string of endless zeros.
-        out.integer(if wanted { -1 } else { 0 });
-        return Ok(());
-    };
     let start = args.get(3).map_or(Ok(0), |start| parse::integer(start))?;
     let (end, unit) = match args[3..] {
         [] | [_] => (None, Unit::BYTE),
@@ -144,6 +135,11 @@ fn bitpos(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>)
             (Some(parse::integer(end)?), unit)
         }
         _ => return Err(CommandError::Syntax),
+    };
+    let Some(string) = snapshot::<Element>(context.store, args[1])? else {
+        // As of a string of endless zeros.
+        out.integer(if wanted { -1 } else { 0 });
+        return Ok(());
     };
     let range = unit.range(start, end.unwrap_or(-1), string.len());
     let found = range.map(|range| position(&string, range, wanted));
@@ -396,7 +392,9 @@ mod tests {
             ("BITCOUNT s -100 -50", ":4"),
             ("BITCOUNT s 100 200", ":0"),
             ("BITCOUNT none", ":0"),
-            ("BITCOUNT none a b c d", ":0"),
+            ("BITCOUNT none a b", "-ERR value is not an integer or out of range"),
+            ("BITCOUNT none 0 1 c", "-ERR syntax error"),
+            ("BITCOUNT none 0 1 bit", ":0"),
             ("BITCOUNT s 1", "-ERR syntax error"),
             ("BITCOUNT s 1 2 3", "-ERR syntax error"),
             ("BITCOUNT s a 2", "-ERR value is not an integer or out of range"),
@@ -423,7 +421,9 @@ mod tests {
             ("BITPOS a 1 3 5 BIT", ":3"),
             ("BITPOS o 0 5", ":-1"),
             ("BITPOS none 0", ":0"),
-            ("BITPOS none 1 a b", ":-1"),
+            ("BITPOS none 1 a b", "-ERR value is not an integer or out of range"),
+            ("BITPOS none 1 0 1 c", "-ERR syntax error"),
+            ("BITPOS none 1 0 1", ":-1"),
             ("BITPOS a 2", "-ERR The bit argument must be 1 or 0."),
             ("BITPOS a 1 0 1 bytes", "-ERR syntax error"),
             ("BITPOS a 1 0 1 bit 2", "-ERR syntax error"),

@@ -165,7 +165,6 @@ const MISTAKES: &[&str] = &[
     "GETDEL",
     "BITCOUNT k 0",
     "BITCOUNT k 0 1 FOO",
-    "BITCOUNT k -1 -2 FOO",
     "BITCOUNT k -1 -2 BIT x",
     "BITPOS k 2",
     "SETBIT k -1 1",
