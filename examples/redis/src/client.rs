@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use imbl::OrdMap;
@@ -243,6 +244,12 @@ impl ClientInfo {
         change(&mut self.labels.lock());
     }
 
+    /// How long the client has been connected.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        self.connected_at.elapsed()
+    }
+
     /// Records that the client runs the entry with this index in the [`CommandTable`], at `now`.
     pub fn note_command(&self, index: usize, now: Instant) {
         let age = now.saturating_duration_since(self.connected_at);
@@ -383,7 +390,7 @@ impl ClientInfo {
     /// The client's line in `CLIENT LIST`, without the line end. `request` is what its request takes that runs now.
     #[must_use]
     pub fn line(&self, local: &LocalAddresses, request: RequestBytes) -> String {
-        let age = self.connected_at.elapsed();
+        let age = self.age();
         let active_s = self.active_s.load(Ordering::Relaxed);
         let idle_s = age.as_secs().saturating_sub(active_s);
         let command = CommandTable::get().entry(self.last_command.load(Ordering::Relaxed));
@@ -397,9 +404,9 @@ impl ClientInfo {
         // Writing to a String does not fail.
         let _ok = write!(
             line,
-            "name={} age={} idle={idle_s} flags={} db={} sub={} psub={} ssub={} multi={queued} qbuf={} \
-             qbuf-free=0 argv-mem={} multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={pushed_bytes} \
-             tot-mem={total_bytes} events=r cmd={} user={} redir={} resp={} lib-name={} lib-ver={} watch={}",
+            "name={} age={} idle={idle_s} flags={} db={} sub={} psub={} ssub={} multi={queued} watch={} \
+             qbuf={} qbuf-free=0 argv-mem={} multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={pushed_bytes} \
+             tot-mem={total_bytes} events=r cmd={} user={} redir={} resp={} lib-name={} lib-ver={}",
             labels.name,
             age.as_secs(),
             self.flags(),
@@ -407,6 +414,7 @@ impl ClientInfo {
             self.subscriber.count(TopicKind::Channel),
             self.subscriber.count(TopicKind::Pattern),
             self.subscriber.count(TopicKind::Shard),
+            transaction.watching(),
             request.frame,
             request.arguments,
             usize::from(pushed_bytes > 0),
@@ -416,7 +424,6 @@ impl ClientInfo {
             version_number(self.version()),
             labels.lib_name,
             labels.lib_version,
-            transaction.watching(),
         );
         line
     }

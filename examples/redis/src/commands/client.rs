@@ -63,6 +63,8 @@ const HELP: &[&str] = &[
     "      Kill connections authenticated by <username>.",
     "    * SKIPME (YES|NO)",
     "      Skip killing current connection (default: yes).",
+    "    * MAXAGE <maxage>",
+    "      Kill connections older than the specified age.",
     "LIST [options ...]",
     "    Return information about client connections. Options:",
     "    * TYPE (NORMAL|MASTER|REPLICA|PUBSUB)",
@@ -321,6 +323,7 @@ mod tests {
             "name=worker-1 ",
             "lib-name=lib lib-ver=1.2",
             "cmd=client",
+            " multi=-1 watch=0 qbuf=",
         ] {
             assert!(line.contains(part), "{part} in {line}");
         }

@@ -17,6 +17,8 @@ struct Filter<'a> {
     user: Option<&'a [u8]>,
     address: Option<&'a [u8]>,
     local_address: Option<&'a [u8]>,
+    /// The connection is that old.
+    age_s_min: Option<u64>,
     /// The client itself may be one of them.
     includes_self: bool,
 }
@@ -46,6 +48,11 @@ impl<'a> Filter<'a> {
                     return Err(CommandError::Other(line.into()));
                 }
                 filter.user = Some(value);
+            } else if parse::is(option, "MAXAGE") {
+                let age_s = parse::integer(value)
+                    .map_err(|_text| CommandError::line("ERR maxage is not an integer or out of range"))?;
+                let age_s = u64::try_from(age_s).ok().filter(|age_s| *age_s > 0);
+                filter.age_s_min = Some(age_s.ok_or(CommandError::line("ERR maxage should be greater than 0"))?);
             } else if parse::is(option, "SKIPME") {
                 filter.includes_self = match () {
                     () if parse::is(value, "YES") => false,
@@ -64,6 +71,7 @@ impl<'a> Filter<'a> {
         let is_itself = client.id == own.id;
         if (is_itself && !self.includes_self)
             || self.id.is_some_and(|id| id != client.id)
+            || self.age_s_min.is_some_and(|age_s| client.age().as_secs() < age_s)
             || self.kind.is_some_and(|kind| kind != client.kind())
             || self.user.is_some_and(|user| *user != *client.account.user().name())
         {
@@ -152,6 +160,9 @@ mod tests {
             ("CLIENT KILL TYPE x", "-ERR Unknown client type 'x'"),
             ("CLIENT KILL USER x", "-ERR No such user 'x'"),
             ("CLIENT KILL SKIPME x", "-ERR syntax error"),
+            ("CLIENT KILL MAXAGE x", "-ERR maxage is not an integer or out of range"),
+            ("CLIENT KILL MAXAGE 0", "-ERR maxage should be greater than 0"),
+            ("CLIENT KILL MAXAGE 100000 SKIPME no", ":0"),
         ]);
     }
 }
