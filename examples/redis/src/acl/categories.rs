@@ -21,6 +21,7 @@ impl Categories {
     }
 
     /// Each by itself, in order.
+    #[cfg(test)]
     pub(crate) fn each() -> impl Iterator<Item = (&'static str, Self)> {
         let places = 0..CATEGORIES.len();
         places.map(|place| (CATEGORIES[place], Self(1 << place)))

@@ -243,9 +243,12 @@ fn read_consumer(
     if !group.see_consumer(&name, seen_ms) {
         return Err(Malformed);
     }
-    if version >= StreamVersion::Third {
-        let _active_ms: [u8; 8] = reader.array()?;
-    }
+    // Before, nobody knew when it got entries: that is estimated.
+    let active_ms = match version >= StreamVersion::Third {
+        true => u64::try_from(i64::from_le_bytes(reader.array()?)).ok(),
+        false => Some(seen_ms),
+    };
+    group.set_active(&name, active_ms);
     let name = Element::from(&*name);
     let count = reader.plain_length()?;
     for _ in 0..count {

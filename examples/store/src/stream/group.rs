@@ -39,6 +39,7 @@ pub struct Pending {
 pub struct Consumer {
     name: Element,
     seen_ms: u64,
+    active_ms: Option<u64>,
     pending: Tree<Vec<StreamId>>,
 }
 
@@ -85,6 +86,12 @@ impl Consumer {
     #[must_use]
     pub fn seen_ms(&self) -> u64 {
         self.seen_ms
+    }
+
+    /// When it last got entries, in milliseconds since the Unix epoch; `None` if it has got none.
+    #[must_use]
+    pub fn active_ms(&self) -> Option<u64> {
+        self.active_ms
     }
 
     /// Number of entries that it has to acknowledge.
@@ -162,11 +169,21 @@ impl Group {
                 let consumer = Consumer {
                     name: Element::from(name),
                     seen_ms: now_ms,
+                    active_ms: None,
                     pending: Tree::default(),
                 };
                 self.consumers.insert_at(&place, consumer);
                 true
             }
+        }
+    }
+
+    /// A consumer, if it is there, has got entries at `active_ms`; `None` says that it never has.
+    pub fn set_active(&mut self, name: &[u8], active_ms: Option<u64>) {
+        if let Ok(place) = self.consumers.place_of(name)
+            && let Some(consumer) = self.consumers.get_mut_at(&place)
+        {
+            consumer.active_ms = active_ms;
         }
     }
 

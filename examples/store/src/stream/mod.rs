@@ -235,7 +235,8 @@ impl Stream {
         let Body { log, groups } = self.body();
         let group = groups.get_mut_at(&place)?;
         group.see_consumer(consumer, delivery.now_ms);
-        let consumer = Element::from(consumer);
+        let name = consumer;
+        let consumer = Element::from(name);
         let Some(first) = group.last_id.next() else {
             return Some(none());
         };
@@ -252,6 +253,9 @@ impl Stream {
                     deliveries: 1,
                 });
             }
+        }
+        if group.last_id >= first {
+            group.set_active(name, Some(delivery.now_ms));
         }
         Some(first..=group.last_id)
     }
@@ -421,6 +425,7 @@ mod tests {
         assert_eq!([1, 2, 4].map(id).map(seen), [Some((7, 1)), Some((9, 2)), None]);
         let consumer = group.consumer(b"c").expect("the consumer");
         assert_eq!((consumer.seen_ms(), consumer.pending_len(), group.pending_len()), (8, 3, 3));
+        assert_eq!(consumer.active_ms(), Some(8));
         assert!(consumer.pending_from(id(2)).copied().eq([id(2), id(3)]));
         assert!(group.pending_from(id(2)).map(|pending| pending.id).eq([id(2), id(3)]));
         let each = size_of::<Pending>() + size_of::<StreamId>();

@@ -69,6 +69,7 @@ impl Claim<'_> {
             None => deliveries + u64::from(!self.only_ids),
         };
         group.see_consumer(self.consumer, self.now_ms as u64);
+        group.set_active(self.consumer, Some(self.now_ms as u64));
         group.assign(Pending {
             id,
             consumer: Element::from(self.consumer),

@@ -281,6 +281,27 @@ mod tests {
     }
 
     #[test]
+    fn consumers_are_inactive_until_they_get_entries() {
+        let inactive = |session: &mut Session| {
+            let listed = session.run("XINFO CONSUMERS s g").replace("\r\n", " ");
+            let (_, inactive) = listed.split_once(" $8 inactive :").expect("a consumer");
+            inactive.trim().parse::<i64>().expect("a number")
+        };
+        let mut session = grouped();
+        session.run("XGROUP CREATECONSUMER s g a");
+        assert_eq!(inactive(&mut session), -1);
+        assert!(session.run("XINFO STREAM s FULL").contains("$11\r\nactive-time\r\n:-1\r\n"));
+        session.run("XREADGROUP GROUP g a STREAMS s 0");
+        assert_eq!(inactive(&mut session), -1, "it had nothing pending");
+        session.run("XREADGROUP GROUP g a COUNT 1 STREAMS s >");
+        assert!(inactive(&mut session) >= 0);
+        session.run("XGROUP CREATECONSUMER s g b");
+        session.run("XCLAIM s g b 0 1");
+        let both = session.run("XINFO STREAM s FULL");
+        assert_eq!(both.matches("active-time\r\n:-1").count(), 0, "{both}");
+    }
+
+    #[test]
     fn lags_are_told_while_they_are_known() {
         grouped().expect(&[
             (

@@ -87,13 +87,16 @@ fn consumers(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'
         out.array(group.consumers().len());
         walk::batched(out, |out| {
             for consumer in group.consumers() {
-                out.map(3);
+                out.map(4);
                 out.bulk(b"name");
                 walk::element(out, consumer.name());
                 out.bulk(b"pending");
                 out.integer(consumer.pending_len() as i64);
                 out.bulk(b"idle");
                 out.integer(now_ms.saturating_sub(consumer.seen_ms()) as i64);
+                out.bulk(b"inactive");
+                let since = |active_ms| now_ms.saturating_sub(active_ms) as i64;
+                out.integer(consumer.active_ms().map_or(-1, since));
             }
         });
         Ok(())
@@ -200,11 +203,13 @@ fn of_consumer<S: Sink + ?Sized>(
     count: usize,
     pace: &Pace,
 ) {
-    out.map(4);
+    out.map(5);
     out.bulk(b"name");
     walk::element(out, consumer.name());
     out.bulk(b"seen-time");
     out.integer(consumer.seen_ms() as i64);
+    out.bulk(b"active-time");
+    out.integer(consumer.active_ms().map_or(-1, |active_ms| active_ms as i64));
     out.bulk(b"pel-count");
     out.integer(consumer.pending_len() as i64);
     out.bulk(b"pending");

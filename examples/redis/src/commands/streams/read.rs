@@ -44,18 +44,13 @@ struct GroupOptions<'a> {
 }
 
 impl<'a> Options<'a> {
-    fn parse(context: &Context<'_>, args: &'a [&'a [u8]], is_of_group: bool) -> Result<Self> {
+    fn parse(args: &'a [&'a [u8]], is_of_group: bool) -> Result<Self> {
         let (mut count, mut block, mut group) = (None, None, None);
         let mut needs_no_ack = false;
         let mut at = 1;
         let streams = loop {
             match args[at..] {
                 [option, timeout, ..] if is(option, "block") => {
-                    if context.in_script {
-                        let name = String::from_utf8_lossy(args[0]);
-                        let line = format!("ERR {name} command is not allowed with BLOCK option from scripts");
-                        return Err(CommandError::Other(line.into()));
-                    }
                     block = Some(deadline_ms(timeout)?);
                     at += 2;
                 }
@@ -119,15 +114,17 @@ fn write_found(out: &mut ReplyEncoder<'_>, found: &[(&[u8], Found)]) -> bool {
 }
 
 fn xread(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let options = Options::parse(context, args, false)?;
+    let options = Options::parse(args, false)?;
     let streams = snapshots(context.store, options.keys);
     let streams = streams.iter().map(Option::as_ref).map(expect::<Stream>);
     let starts = streams.clone().zip(options.ids);
     let starts: Vec<StreamId> = starts
         .map(|(stream, id)| {
-            let last_id = stream?.map_or(StreamId::MIN, Stream::last_id);
+            let stream = stream?;
+            let last_id = stream.map_or(StreamId::MIN, Stream::last_id);
             match *id {
                 b"$" => Ok(last_id),
+                b"+" => Ok(stream.and_then(|stream| stream.entries().last_id()?.previous()).unwrap_or(last_id)),
                 b">" => Err(CommandError::line(
                     "ERR The > ID can be specified only when calling XREADGROUP using the GROUP <group> <consumer> \
                      option.",
@@ -183,7 +180,7 @@ enum From {
 }
 
 fn xreadgroup(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
-    let options = Options::parse(context, args, true)?;
+    let options = Options::parse(args, true)?;
     let Some(group) = options.group else {
         return Err(CommandError::Syntax);
     };
@@ -193,11 +190,8 @@ fn xreadgroup(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
             check_group(context, key, group.name)?;
             match *id {
                 b">" => Ok(From::New),
-                b"$" => Err(CommandError::line(
-                    "ERR The $ ID is meaningless in the context of XREADGROUP: you want to read the history of this \
-                     consumer by specifying a proper ID, or use the > ID to get new messages. The $ ID would just \
-                     return an empty result set.",
-                )),
+                b"$" => Err(meaningless("$")),
+                b"+" => Err(meaningless("+")),
                 id => Ok(match ids::strict(id, 0)? {
                     StreamId::MAX => From::New,
                     id => From::History(id),
@@ -229,6 +223,15 @@ fn xreadgroup(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<
     Blocking::on::<Stream>(options.keys, deadline, null_array, attempt)
         .sharing(Sharing::Group(group.name.into()))
         .run(context, out)
+}
+
+/// An ID of XREAD alone.
+fn meaningless(id: &str) -> CommandError {
+    let line = format!(
+        "ERR The {id} ID is meaningless in the context of XREADGROUP: you want to read the history of this consumer by \
+         specifying a proper ID, or use the > ID to get new messages. The {id} ID would just return an empty result set.",
+    );
+    CommandError::Other(line.into())
 }
 
 fn no_group_to_read(key: &[u8], group: &[u8]) -> CommandError {
@@ -382,6 +385,8 @@ mod tests {
             ("XREAD STREAMS s t 1 1", "*1 *2 $1 t *1 *2 $3 2-0 *2 $1 f $1 v"),
             ("XREAD BLOCK 0 COUNT 1 STREAMS none s 0 0", "*1 *2 $1 s *1 *2 $3 1-0 *2 $1 f $1 v"),
             ("XREAD STREAMS s $", "*-1"),
+            ("XREAD COUNT 5 STREAMS t none + +", "*1 *2 $1 t *1 *2 $3 2-0 *2 $1 f $1 v"),
+            ("XREAD STREAMS none +", "*-1"),
             ("XREAD STREAMS s", "-ERR wrong number of arguments for 'xread' command"),
             (
                 "XREAD NOACK STREAMS s 0",

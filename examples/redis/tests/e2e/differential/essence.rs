@@ -17,6 +17,8 @@ const BY_CLOCK: &[&str] = &["EXPIRETIME", "HELLO", "PEXPIRETIME", "PTTL", "TTL"]
 
 /// Names of what XINFO says that depends on the clock, or on how Redis holds a stream.
 const INFO_OF_NOW: &[&str] = &["idle", "seen-time", "radix-tree-nodes"];
+/// Names that XINFO has since Redis 7.2.
+const INFO_OF_LATER: &[&str] = &["active-time", "inactive"];
 /// Numbers above are times in milliseconds since the Unix epoch.
 const TIMES_MIN: i64 = 1_000_000_000_000;
 
@@ -29,27 +31,29 @@ fn without_times(name: &str, reply: Reply) -> Reply {
             if name == "XPENDING" && matches!(items[..], [_, _, Reply::Integer(_), Reply::Integer(_)]) {
                 items.remove(2);
             }
-            let mut of_now = false;
-            let items = items.into_iter().map(|item| {
-                let is_left_out = std::mem::replace(&mut of_now, is_of_now(&item));
-                if is_left_out {
-                    Reply::Nil
-                } else {
-                    without_times(name, item)
+            let (mut kept, mut items) = (Vec::new(), items.into_iter());
+            while let Some(item) = items.next() {
+                let [is_of_now, is_of_later] = [INFO_OF_NOW, INFO_OF_LATER].map(|names| is_one_of(names, &item));
+                let value = if is_of_now || is_of_later { items.next() } else { None };
+                if !is_of_later {
+                    kept.push(without_times(name, item));
+                    kept.extend(value.map(|_| Reply::Nil));
                 }
-            });
-            Reply::Array(items.collect())
+            }
+            Reply::Array(kept)
         }
         Reply::Map(pairs) => {
-            let pairs = pairs.into_iter().filter(|(key, _)| !is_of_now(key));
+            let pairs = pairs
+                .into_iter()
+                .filter(|(key, _)| ![INFO_OF_NOW, INFO_OF_LATER].iter().any(|names| is_one_of(names, key)));
             Reply::Map(pairs.map(|(key, value)| (key, without_times(name, value))).collect())
         }
         other => other,
     }
 }
 
-fn is_of_now(name: &Reply) -> bool {
-    INFO_OF_NOW.iter().any(|known| *name == Reply::Bulk(known.as_bytes().to_vec()))
+fn is_one_of(names: &[&str], name: &Reply) -> bool {
+    names.iter().any(|known| *name == Reply::Bulk(known.as_bytes().to_vec()))
 }
 
 /// What of a reply has to be the same.
