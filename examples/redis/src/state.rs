@@ -23,7 +23,7 @@ use crate::pubsub::PubSub;
 use crate::record::Records;
 use crate::scripts::Scripts;
 use crate::settings::Settings;
-use crate::stats::{ErrorCounts, Totals, WorkerStats, errors_since};
+use crate::stats::{ErrorCounts, Rates, Totals, WorkerStats, errors_since};
 use crate::tracking::Tracking;
 use crate::turns;
 
@@ -62,6 +62,8 @@ pub struct ServerState {
     pub run_id: String,
     /// The running server; empty until it runs.
     pub runtime: OnceLock<ServerHandle>,
+    /// How fast counters grow.
+    pub rates: Rates,
     workers: Mutex<Workers>,
 }
 
@@ -117,6 +119,7 @@ impl ServerState {
             started_at_ms: unix_time_ms(),
             run_id: format!("{:032x}{:08x}", rand::random::<u128>(), rand::random::<u32>()),
             runtime: OnceLock::new(),
+            rates: Rates::default(),
             workers: Mutex::default(),
         };
         state.configure_eviction(&state.settings.config);

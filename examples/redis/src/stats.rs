@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 
@@ -14,6 +15,9 @@ use crate::record::{Histogram, Times};
 const ERROR_CODES_MAX: usize = 128;
 /// Longest such code.
 const ERROR_CODE_LEN_MAX: usize = 64;
+
+/// Rates are those of at least this time.
+const RATES_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// The counters of one worker. Only that worker writes them, with a plain load and store each.
 #[derive(Debug)]
@@ -135,6 +139,58 @@ impl WorkerStats {
     /// Calls of all commands.
     pub fn calls(&self) -> u64 {
         self.calls.load(Ordering::Relaxed)
+    }
+}
+
+/// What has happened since the server began.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counted {
+    /// Calls of commands.
+    pub calls: u64,
+    /// Bytes that came from clients.
+    pub received: u64,
+    /// Bytes that went to clients.
+    pub sent: u64,
+}
+
+/// The same for each second.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct PerSecond {
+    /// Calls of commands.
+    pub calls: f64,
+    /// Bytes that came from clients.
+    pub received: f64,
+    /// Bytes that went to clients.
+    pub sent: f64,
+}
+
+/// How fast counters grow between the two last readings that were not too close to each other.
+#[derive(Debug)]
+pub struct Rates(Mutex<(Instant, Counted, PerSecond)>);
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self(Mutex::new((Instant::now(), Counted::default(), PerSecond::default())))
+    }
+}
+
+impl Rates {
+    /// The rates, with what was counted up to now.
+    pub fn read(&self, now: Counted) -> PerSecond {
+        let mut last = self.0.lock();
+        let (at, before, rates) = &mut *last;
+        let elapsed = at.elapsed();
+        if elapsed >= RATES_INTERVAL_MIN {
+            // CONFIG RESETSTAT takes counters back.
+            let rate = |now: u64, before: u64| now.saturating_sub(before) as f64 / elapsed.as_secs_f64();
+            *rates = PerSecond {
+                calls: rate(now.calls, before.calls),
+                received: rate(now.received, before.received),
+                sent: rate(now.sent, before.sent),
+            };
+            (*at, *before) = (Instant::now(), now);
+        }
+        *rates
     }
 }
 

@@ -148,6 +148,18 @@ impl BlockedClients {
         self.inner.waiting.lock().clients.len()
     }
 
+    /// Number of clients whose wait has an end.
+    #[must_use]
+    pub fn timed(&self) -> usize {
+        self.inner.waiting.lock().deadlines.len()
+    }
+
+    /// Number of keys for which clients wait.
+    #[must_use]
+    pub fn keys(&self) -> usize {
+        self.inner.waiting.lock().by_key.values().map(HashMap::len).sum()
+    }
+
     /// Whether no client waits.
     #[must_use]
     pub fn is_empty(&self) -> bool {

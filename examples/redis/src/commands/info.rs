@@ -9,13 +9,16 @@ use psp_program::CpuTime;
 use psp_server::ServerHandle;
 use psp_server::telemetry::Snapshot;
 
+use crate::client::ClientKind;
 use crate::command::{CommandTable, Context, Entry, ReplyEncoder, Row};
-use crate::memory::{resident_bytes, system_bytes};
+use crate::memory::system_bytes;
 use crate::parse::{self, Result};
 use crate::pubsub::TopicKind;
 use crate::redis_version::REDIS_VERSION;
 use crate::state::ServerState;
-use crate::stats::CommandStats;
+use crate::stats::{CommandStats, Counted};
+
+use super::memory::Overview;
 
 /// Rows of the command table.
 pub(crate) const COMMANDS: &[Row] = &[Row::new("info", info)];
@@ -104,14 +107,21 @@ macro_rules! lines {
 fn server(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     let config = &server.settings.config;
     let uptime_s = server.started_at.elapsed().as_secs();
+    let executable = std::env::current_exe().unwrap_or_default();
     lines!(text,
         "redis_version": REDIS_VERSION,
         "redis_mode": "standalone",
         "server_name": "psp-redis",
         "psp_version": env!("CARGO_PKG_VERSION"),
-        "os": std::env::consts::OS,
+        "redis_git_sha1": "00000000",
+        "redis_git_dirty": 0,
+        "redis_build_id": 0,
+        "os": os(),
         "arch_bits": usize::BITS,
+        "monotonic_clock": "POSIX clock_gettime",
         "multiplexing_api": "epoll",
+        "atomicvar_api": "rust",
+        "gcc_version": "0.0.0",
         "process_id": std::process::id(),
         "process_supervised": "no",
         "run_id": server.run_id,
@@ -119,24 +129,52 @@ fn server(server: &Figures<'_>, text: &mut String) -> fmt::Result {
         "server_time_usec": psp_store::unix_time_us(),
         "uptime_in_seconds": uptime_s,
         "uptime_in_days": uptime_s / 86_400,
+        "hz": HZ,
+        "configured_hz": HZ,
+        "lru_clock": psp_store::unix_time_us() / 1_000_000 & LRU_CLOCK_MASK,
+        "executable": executable.display(),
+        "config_file": "",
+        "io_threads_active": 0,
     )
 }
 
+/// How often keys that have expired are looked for, each second.
+const HZ: u32 = 10;
+/// Redis counts the seconds of a key's last use in 24 bits.
+const LRU_CLOCK_MASK: u64 = (1 << 24) - 1;
+
+/// The system, its version and the kind of processor.
+fn os() -> String {
+    let system = rustix::system::uname();
+    let parts = [system.sysname(), system.release(), system.machine()];
+    parts.map(|part| part.to_string_lossy()).join(" ")
+}
+
 fn clients(server: &Figures<'_>, text: &mut String) -> fmt::Result {
+    let clients = server.clients.snapshot();
+    let watched = || clients.values().map(|client| client.transaction.watching());
     lines!(text,
         "connected_clients": server.clients.len(),
         "cluster_connections": 0,
         "maxclients": server.connections_max(),
+        "client_recent_max_input_buffer": 0,
+        "client_recent_max_output_buffer": 0,
         "blocked_clients": server.clients.blocked.len() + server.paused.len(),
         "tracking_clients": server.clients.tracking.clients(),
+        "pubsub_clients": clients.values().filter(|client| client.kind() == ClientKind::PubSub).count(),
+        "watching_clients": watched().filter(|keys| *keys > 0).count(),
+        "clients_in_timeout_table": server.clients.blocked.timed(),
+        "total_watched_keys": watched().sum::<usize>(),
+        "total_blocking_keys": server.clients.blocked.keys(),
+        "total_blocking_keys_on_nokey": 0,
     )
 }
 
 fn memory(server: &Figures<'_>, text: &mut String) -> fmt::Result {
-    let used = server.memory.used_bytes();
+    let all = Overview::of(server);
     let limit = server.settings.maxmemory_bytes();
-    let peak = server.memory.peak_bytes();
-    let resident = resident_bytes().unwrap_or(0);
+    let Overview { used, peak, resident, allocator, .. } = all;
+    let scripts_bytes = all.scripts + all.functions;
     let system = system_bytes().unwrap_or(0);
     let (scripts, _) = server.scripts.library.size();
     let (libraries, functions) = server.scripts.functions.counts();
@@ -147,15 +185,50 @@ fn memory(server: &Figures<'_>, text: &mut String) -> fmt::Result {
         "used_memory_rss_human": human(resident),
         "used_memory_peak": peak,
         "used_memory_peak_human": human(peak),
-        "used_memory_peak_perc": format_args!("{:.2}%", 100.0 * used as f64 / peak.max(1) as f64),
+        "used_memory_peak_perc": format_args!("{:.2}%", all.peak_percent()),
+        "used_memory_overhead": all.overhead(),
+        "used_memory_startup": all.startup,
+        "used_memory_dataset": all.dataset(),
+        "used_memory_dataset_perc": format_args!("{:.2}%", all.dataset_percent()),
+        "allocator_allocated": allocator.allocated,
+        "allocator_active": allocator.active,
+        "allocator_resident": allocator.resident,
+        "allocator_muzzy": 0,
         "total_system_memory": system,
         "total_system_memory_human": human(system),
+        "used_memory_lua": 0,
+        "used_memory_vm_eval": 0,
+        "used_memory_lua_human": human(0),
+        "used_memory_scripts_eval": all.scripts,
+        "used_memory_vm_functions": 0,
+        "used_memory_vm_total": 0,
+        "used_memory_vm_total_human": human(0),
+        "used_memory_functions": all.functions,
+        "used_memory_scripts": scripts_bytes,
+        "used_memory_scripts_human": human(scripts_bytes),
         "maxmemory": limit,
         "maxmemory_human": human(limit),
         "maxmemory_policy": server.evictions.policy(),
-        "mem_fragmentation_ratio": format_args!("{:.2}", resident as f64 / used.max(1) as f64),
-        "mem_fragmentation_bytes": i128::from(resident) - i128::from(used),
+    )?;
+    for (ratio, bytes, excess) in [
+        ("allocator_frag_ratio", "allocator_frag_bytes", all.allocator_fragmentation()),
+        ("allocator_rss_ratio", "allocator_rss_bytes", all.allocator_resident()),
+        ("rss_overhead_ratio", "rss_overhead_bytes", all.resident_beside_allocator()),
+        ("mem_fragmentation_ratio", "mem_fragmentation_bytes", all.fragmentation()),
+    ] {
+        write!(text, "{ratio}:{:.2}\r\n{bytes}:{}\r\n", excess.ratio, excess.bytes)?;
+    }
+    lines!(text,
+        "mem_not_counted_for_evict": 0,
+        "mem_replication_backlog": 0,
+        "mem_total_replication_buffers": 0,
+        "mem_clients_slaves": 0,
+        "mem_clients_normal": all.clients,
+        "mem_cluster_links": 0,
+        "mem_aof_buffer": all.log,
         "mem_allocator": "jemalloc",
+        "mem_overhead_db_hashtable_rehashing": 0,
+        "active_defrag_running": 0,
         "lazyfree_pending_objects": server.databases.pending_objects(),
         "lazyfreed_objects": server.dropped_objects(),
         "number_of_cached_scripts": scripts,
@@ -177,6 +250,10 @@ fn persistence(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     lines!(text,
         "loading": u8::from(figures.is_loading),
         "async_loading": 0,
+        "current_cow_peak": 0,
+        "current_cow_size": 0,
+        "current_cow_size_age": 0,
+        "current_fork_perc": "0.00",
         "current_save_keys_processed": saved_keys,
         "current_save_keys_total": all_keys,
         "rdb_changes_since_last_save": figures.changes,
@@ -186,6 +263,7 @@ fn persistence(server: &Figures<'_>, text: &mut String) -> fmt::Result {
         "rdb_last_bgsave_time_sec": seconds(figures.last_s),
         "rdb_current_bgsave_time_sec": seconds(figures.current_s),
         "rdb_saves": figures.saves,
+        "rdb_last_cow_size": 0,
         "rdb_last_load_keys_expired": figures.keys_expired,
         "rdb_last_load_keys_loaded": figures.keys_loaded,
         "aof_enabled": u8::from(log.is_on),
@@ -195,7 +273,11 @@ fn persistence(server: &Figures<'_>, text: &mut String) -> fmt::Result {
         "aof_current_rewrite_time_sec": seconds(log.current_rewrite_s),
         "aof_last_bgrewrite_status": if log.last_rewrite_failed { "err" } else { "ok" },
         "aof_rewrites": log.rewrites,
+        "aof_rewrites_consecutive_failures": u8::from(log.last_rewrite_failed),
         "aof_last_write_status": if log.has_failed { "err" } else { "ok" },
+        "aof_last_cow_size": 0,
+        "module_fork_in_progress": 0,
+        "module_fork_last_cow_size": 0,
     )?;
     if log.is_on {
         lines!(text,
@@ -226,28 +308,65 @@ fn stats(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     let errors: u64 = server.errors().values().sum();
     let store = server.databases.stats();
     let net = server.counters().map(|counters| &counters.net);
+    let [received, sent] = net.map_or([0; 2], |net| [net.bytes_received, net.bytes_sent]);
+    let rates = server.rates.read(Counted { calls: server.calls(), received, sent });
     let unread = net.map_or(0, |net| net.connections_over_output_limit);
     let (pubsub, tracking) = (&server.clients.pubsub, &server.clients.tracking);
     lines!(text,
         "total_connections_received": server.clients.accepted(),
         "total_commands_processed": server.calls(),
-        "total_net_input_bytes": net.map_or(0, |net| net.bytes_received),
-        "total_net_output_bytes": net.map_or(0, |net| net.bytes_sent),
+        "instantaneous_ops_per_sec": format_args!("{:.0}", rates.calls),
+        "total_net_input_bytes": received,
+        "total_net_output_bytes": sent,
+        "total_net_repl_input_bytes": 0,
+        "total_net_repl_output_bytes": 0,
+        "instantaneous_input_kbps": format_args!("{:.2}", rates.received / 1024.0),
+        "instantaneous_output_kbps": format_args!("{:.2}", rates.sent / 1024.0),
+        "instantaneous_input_repl_kbps": "0.00",
+        "instantaneous_output_repl_kbps": "0.00",
         "rejected_connections": net.map_or(0, |net| net.connections_refused),
-        "expired_keys": store.expired_keys,
+        "sync_full": 0,
+        "sync_partial_ok": 0,
+        "sync_partial_err": 0,
         "expired_subkeys": store.expired_fields,
+        "expired_keys": store.expired_keys,
+        "expired_stale_perc": "0.00",
+        "expired_time_cap_reached_count": 0,
+        "expire_cycle_cpu_milliseconds": 0,
         "evicted_keys": server.evictions.evicted_keys(),
+        "evicted_clients": 0,
+        "evicted_scripts": 0,
+        "total_eviction_exceeded_time": 0,
+        "current_eviction_exceeded_time": 0,
         "keyspace_hits": store.hits,
         "keyspace_misses": store.misses,
         "pubsub_channels": pubsub.len(TopicKind::Channel),
         "pubsub_patterns": pubsub.len(TopicKind::Pattern),
         "pubsubshard_channels": pubsub.len(TopicKind::Shard),
-        "client_output_buffer_limit_disconnections": pubsub.closed() + unread,
-        "total_error_replies": errors,
         "latest_fork_usec": 0,
+        "total_forks": 0,
+        "migrate_cached_sockets": 0,
+        "slave_expires_tracked_keys": 0,
+        "active_defrag_hits": 0,
+        "active_defrag_misses": 0,
+        "active_defrag_key_hits": 0,
+        "active_defrag_key_misses": 0,
+        "total_active_defrag_time": 0,
+        "current_active_defrag_time": 0,
         "tracking_total_keys": tracking.keys(),
         "tracking_total_items": tracking.items(),
         "tracking_total_prefixes": tracking.prefixes(),
+        "unexpected_error_replies": 0,
+        "total_error_replies": errors,
+        "dump_payload_sanitizations": 0,
+        "total_reads_processed": 0,
+        "total_writes_processed": 0,
+        "io_threaded_reads_processed": 0,
+        "io_threaded_writes_processed": 0,
+        "client_query_buffer_limit_disconnections": 0,
+        "client_output_buffer_limit_disconnections": pubsub.closed() + unread,
+        "reply_buffer_shrinks": 0,
+        "reply_buffer_expands": 0,
         "psp_contended_updates": store.contended_updates,
     )
 }
@@ -256,8 +375,15 @@ fn replication(server: &Figures<'_>, text: &mut String) -> fmt::Result {
     lines!(text,
         "role": "master",
         "connected_slaves": 0,
+        "master_failover_state": "no-failover",
         "master_replid": server.run_id,
+        "master_replid2": format_args!("{:040}", 0),
         "master_repl_offset": 0,
+        "second_repl_offset": -1,
+        "repl_backlog_active": 0,
+        "repl_backlog_size": 1_048_576,
+        "repl_backlog_first_byte_offset": 0,
+        "repl_backlog_histlen": 0,
     )
 }
 
@@ -462,6 +588,16 @@ mod tests {
         assert!(session.run("INFO cpu").contains("used_cpu_sys_main_thread:"));
         assert_eq!(session.run("INFO nothing"), "$0\r\n\r\n");
         assert!(session.resp3().run("INFO").starts_with('='));
+    }
+
+    /// Those that redis-server 7.4 has without replicas, logs and subscribers of events.
+    const FIELDS: &str = include_str!("info_fields.txt");
+
+    #[test]
+    fn every_field_of_redis_is_there() {
+        let info = Session::new().run("INFO");
+        let missing: Vec<_> = FIELDS.split_whitespace().filter(|name| !info.contains(&format!("\n{name}:"))).collect();
+        assert_eq!(missing, [""; 0]);
     }
 
     #[test]
