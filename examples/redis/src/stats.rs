@@ -256,3 +256,24 @@ impl CommandStats {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_those_since_the_last_reading_that_counted() {
+        let rates = Rates::default();
+        let counted = Counted { calls: 1000, received: 3000, sent: 5000 };
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let read = loop {
+            let read = rates.read(counted);
+            if read.calls > 0.0 {
+                break read;
+            }
+            assert!(Instant::now() < deadline, "no rates");
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        assert!((read.received / read.calls - 3.0).abs() < 1e-9 && (read.sent / read.calls - 5.0).abs() < 1e-9);
+    }
+}

@@ -31,6 +31,7 @@ const SUBCOMMANDS: Subcommands = &[
     ("help", help),
     ("kill", kill),
     ("load", load),
+    ("show", show),
 ];
 
 /// The text of SCRIPT HELP, as in Redis.
@@ -49,7 +50,18 @@ const HELP: &[&str] = &[
     "    Kill the currently executing Lua script.",
     "LOAD <script>",
     "    Load a script into the scripts cache without executing it.",
+    "SHOW <sha1>",
+    "    Return the text of a script in the scripts cache.",
 ];
+
+/// `SCRIPT SHOW digest`, as in Valkey.
+fn show(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let library = &context.server.scripts.library;
+    let found = Digest::parse(args[2]).and_then(|digest| library.find(&digest));
+    let script = found.ok_or(CommandError::line("NOSCRIPT No matching script. Please use EVAL."))?;
+    out.bulk(&script.body);
+    Ok(())
+}
 
 fn eval(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     call_body(context, args, false, out)

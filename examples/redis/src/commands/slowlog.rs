@@ -7,7 +7,36 @@ use crate::parse::{self, Result};
 use super::subcommand::write_help;
 
 /// Rows of the command table.
-pub(crate) const COMMANDS: &[Row] = &[Row::container("slowlog", SUBCOMMANDS)];
+pub(crate) const COMMANDS: &[Row] =
+    &[Row::container("commandlog", OF_COMMANDS), Row::container("slowlog", SUBCOMMANDS)];
+
+/// COMMANDLOG has several logs in Valkey, of which there is one here: `slow`.
+const OF_COMMANDS: Subcommands = &[
+    ("get", |context, args, out| get(context, &of_slow(args, 3)?, out)),
+    ("help", |_, _, out| {
+        write_help("commandlog", HELP_OF_COMMANDS, out);
+        Ok(())
+    }),
+    ("len", |context, args, out| len(context, &of_slow(args, 2)?, out)),
+    ("reset", |context, args, out| reset(context, &of_slow(args, 2)?, out)),
+];
+
+const HELP_OF_COMMANDS: &[&str] = &[
+    "GET <count> <type>",
+    "    Return top <count> entries from the log of a type (-1 means all). The type is slow.",
+    "LEN <type>",
+    "    Return the length of the log of a type.",
+    "RESET <type>",
+    "    Reset the log of a type.",
+];
+
+/// The arguments without the type of the log, which is argument `at`.
+fn of_slow<'a>(args: &[&'a [u8]], at: usize) -> Result<Vec<&'a [u8]>> {
+    match args.get(at) {
+        Some(kind) if parse::is(kind, "slow") => Ok(args[..at].to_vec()),
+        _ => Err(CommandError::line("ERR type should be one of the following: slow")),
+    }
+}
 
 const SUBCOMMANDS: Subcommands = &[("get", get), ("help", help), ("len", len), ("reset", reset)];
 
@@ -100,8 +129,12 @@ mod tests {
         assert!(reply.contains(last), "{reply}");
         assert!(reply.ends_with(" *1 $5 MULTI $15 127.0.0.1:50000 $2 me "), "{reply}");
         session.expect(&[
+            ("COMMANDLOG LEN slow", ":3"),
+            ("COMMANDLOG LEN large-reply", "-ERR type should be one of the following: slow"),
             ("SLOWLOG GET -2", "-ERR count should be greater than or equal to -1"),
             ("SLOWLOG GET x", "-ERR count should be greater than or equal to -1"),
+            ("COMMANDLOG RESET slow", "+OK"),
+            ("COMMANDLOG GET -1 slow", "*0"),
             ("SLOWLOG RESET", "+OK"),
             ("SLOWLOG GET -1", "*0"),
         ]);

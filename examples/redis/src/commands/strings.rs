@@ -24,6 +24,7 @@ pub(crate) const COMMANDS: &[Row] = &[
     Row::new("append", append).event(Class::String, "append", Rule::Always),
     Row::new("decr", decr).event(Class::String, "incrby", Rule::Always),
     Row::new("decrby", decrby).event(Class::String, "incrby", Rule::Always),
+    Row::new("delifeq", delifeq).event(Class::Generic, "del", Rule::Gone),
     Row::new("get", get),
     Row::new("getdel", getdel)
         .event(Class::Generic, "del", Rule::Gone)
@@ -104,29 +105,33 @@ fn byte_range(start: i64, end: i64, len: usize) -> Range<usize> {
 
 /// The effects of SET and its relatives besides storing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct SetOptions {
-    only_if: Option<Presence>,
+struct SetOptions<'a> {
+    only_if: Option<Condition<'a>>,
     reply_old: bool,
     keep_ttl: bool,
     expire_at_ms: Option<u64>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Presence {
+enum Condition<'a> {
     Absent,
     Present,
+    /// The key holds this string.
+    Equal(&'a [u8]),
 }
 
-impl SetOptions {
-    fn parse(options: &[&[u8]], now: &Now) -> Result<Self> {
+impl<'a> SetOptions<'a> {
+    fn parse(options: &[&'a [u8]], now: &Now) -> Result<Self> {
         let mut parsed = Self::default();
         let mut deadline = None;
         let mut options = options.iter();
         while let Some(option) = options.next() {
             if parse::is(option, "NX") && parsed.only_if.is_none() {
-                parsed.only_if = Some(Presence::Absent);
+                parsed.only_if = Some(Condition::Absent);
             } else if parse::is(option, "XX") && parsed.only_if.is_none() {
-                parsed.only_if = Some(Presence::Present);
+                parsed.only_if = Some(Condition::Present);
+            } else if parse::is(option, "IFEQ") && parsed.only_if.is_none() {
+                parsed.only_if = Some(Condition::Equal(options.next().ok_or(CommandError::Syntax)?));
             } else if parse::is(option, "GET") {
                 parsed.reply_old = true;
             } else if parse::is(option, "KEEPTTL") && deadline.is_none() {
@@ -169,7 +174,7 @@ fn setnx(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
 
 /// Stores a string, unless the key exists. Returns whether it did.
 pub(super) fn store_absent(context: &Context<'_>, key: &[u8], bytes: &[u8]) -> Result<bool> {
-    let options = SetOptions { only_if: Some(Presence::Absent), ..SetOptions::default() };
+    let options = SetOptions { only_if: Some(Condition::Absent), ..SetOptions::default() };
     let value = new_value(context, bytes)?;
     let (stored, _) = store(context, key, value, options)?;
     Ok(stored)
@@ -206,7 +211,7 @@ fn set_for(
 }
 
 /// Stores `value` if the options allow it. Returns whether it did, and the old string if requested.
-fn store(context: &Context<'_>, key: &[u8], value: Value, options: SetOptions) -> Result<(bool, Option<Element>)> {
+fn store(context: &Context<'_>, key: &[u8], value: Value, options: SetOptions<'_>) -> Result<(bool, Option<Element>)> {
     context.store.update(key, |slot| {
         let old = if options.reply_old {
             expect(slot.value())?.cloned()
@@ -215,8 +220,9 @@ fn store(context: &Context<'_>, key: &[u8], value: Value, options: SetOptions) -
         };
         let stored = match options.only_if {
             None => true,
-            Some(Presence::Absent) => slot.value().is_none(),
-            Some(Presence::Present) => slot.value().is_some(),
+            Some(Condition::Absent) => slot.value().is_none(),
+            Some(Condition::Present) => slot.value().is_some(),
+            Some(Condition::Equal(wanted)) => holds(slot, wanted)?,
         };
         if stored {
             let kept = if options.keep_ttl { slot.expire_at_ms() } else { None };
@@ -227,6 +233,24 @@ fn store(context: &Context<'_>, key: &[u8], value: Value, options: SetOptions) -
         }
         Ok((stored, old))
     })
+}
+
+/// Whether the key has this string. No key has none.
+fn holds(slot: &Slot<'_>, wanted: &[u8]) -> Result<bool> {
+    Ok(expect::<Element>(slot.value())?.is_some_and(|string| **string == *wanted))
+}
+
+/// `DELIFEQ key value`, as in Valkey: removes the key if it has this string.
+fn delifeq(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
+    let removed = context.store.update(args[1], |slot| {
+        let is_equal = holds(slot, args[2])?;
+        if is_equal {
+            slot.remove();
+        }
+        Ok(is_equal)
+    })?;
+    out.integer(i64::from(removed));
+    Ok(())
 }
 
 fn mset(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
@@ -428,6 +452,32 @@ pub(super) fn write_len(len: usize, out: &mut ReplyEncoder<'_>) {
 #[cfg(test)]
 mod tests {
     use crate::testing::Session;
+
+    #[test]
+    fn strings_are_set_and_removed_if_they_are_as_expected() {
+        let mut session = Session::new();
+        session.expect(&[
+            ("SET k new IFEQ old", "$-1"),
+            ("EXISTS k", ":0"),
+            ("SET k old", "+OK"),
+            ("SET k new IFEQ other", "$-1"),
+            ("SET k new IFEQ old EX 100", "+OK"),
+            ("SET k newer GET IFEQ new KEEPTTL", "$3 new"),
+            ("TTL k", ":100"),
+            ("SET k newest IFEQ new GET", "$5 newer"),
+            ("SET k x IFEQ", "-ERR syntax error"),
+            ("SET k x NX IFEQ newer", "-ERR syntax error"),
+            ("DELIFEQ k new", ":0"),
+            ("DELIFEQ k newer", ":1"),
+            ("DELIFEQ k newer", ":0"),
+            ("SET n 12", "+OK"),
+            ("SET n 13 IFEQ 12", "+OK"),
+            ("DELIFEQ n 13", ":1"),
+            ("RPUSH l a", ":1"),
+            ("SET l x IFEQ a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+            ("DELIFEQ l a", "-WRONGTYPE Operation against a key holding the wrong kind of value"),
+        ]);
+    }
 
     #[test]
     fn set_obeys_its_options() {

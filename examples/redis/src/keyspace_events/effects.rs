@@ -291,7 +291,8 @@ impl Effect {
         let options = || outcome.args.iter().skip(3);
         let has = |word: &str| options().any(|arg| arg.eq_ignore_ascii_case(word.as_bytes()));
         let is_plain = !outcome.args[0].eq_ignore_ascii_case(b"set");
-        let is_refused = !is_plain && ((has("nx") && key.before.exists) || (has("xx") && !key.before.exists));
+        let is_refused =
+            !is_plain && ((has("nx") && key.before.exists) || ((has("xx") || has("ifeq")) && !key.before.exists));
         if is_refused {
             return;
         }

@@ -318,6 +318,8 @@ fn scripts_are_found_by_their_digest() {
         (&format!("EVALSHA {digest} 0 hi"), "$2 hi"),
         (&format!("EVALSHA_RO {} 0 hi", digest.to_uppercase()), "$2 hi"),
         (&format!("SCRIPT EXISTS {digest} nosuch"), "*2 :1 :0"),
+        (&format!("SCRIPT SHOW {digest}"), "$14 return ARGV[1]"),
+        ("SCRIPT SHOW nosuch", "-NOSCRIPT No matching script. Please use EVAL."),
         ("SCRIPT FLUSH", "+OK"),
         (&format!("EVALSHA {digest} 0 hi"), "-NOSCRIPT No matching script. Please use EVAL."),
         (&format!("SCRIPT EXISTS {digest}"), "*1 :0"),
