@@ -290,7 +290,10 @@ fn keys_of_call<'a>(call: &'a [&'a [u8]]) -> Result<Keys<'a>> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use crate::command::CommandTable;
+    use crate::redis_version::REDIS_VERSION;
     use crate::testing::Session;
 
     #[test]
@@ -326,6 +329,34 @@ mod tests {
         assert!(!scripting.contains("$3\r\nset\r\n"));
         let mut session = session.resp3();
         assert!(session.run("COMMAND DOCS").starts_with(&format!("%{count}\r\n")));
+    }
+
+    /// What COMMAND LIST of redis-server has: a version, and behind it the commands that are new there.
+    const NAMES: &str = include_str!("command_names.txt");
+    /// What a server without replicas, cluster and Redis's own debugging does not have.
+    const ABSENT: &[&str] = &["migrate", "pfdebug", "pfselftest", "psync", "replconf", "restore-asking", "sync"];
+
+    #[test]
+    fn the_commands_are_those_of_the_version() {
+        let list = Session::new().run("COMMAND LIST");
+        let listed: HashSet<&str> = list.lines().collect();
+        let (mut version, mut missing) = ("", Vec::new());
+        assert!(!ABSENT.iter().any(|name| listed.contains(name)));
+        for word in NAMES.split_ascii_whitespace() {
+            if word.starts_with(|first: char| first.is_ascii_digit()) {
+                version = word;
+                continue;
+            }
+            let is_there = listed.contains(word);
+            if is_there && version != "7.0" {
+                let index = CommandTable::get().named(word.as_bytes()).expect(word);
+                assert!(CommandTable::get().entries()[index].facts.since.starts_with(version), "{word}");
+            }
+            if version <= &REDIS_VERSION[..version.len()] && !is_there && !ABSENT.contains(&word) {
+                missing.push(word);
+            }
+        }
+        assert_eq!(missing, [""; 0], "of Redis {REDIS_VERSION}");
     }
 
     #[test]
