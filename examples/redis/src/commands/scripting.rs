@@ -50,8 +50,6 @@ const HELP: &[&str] = &[
     "    Kill the currently executing Lua script.",
     "LOAD <script>",
     "    Load a script into the scripts cache without executing it.",
-    "SHOW <sha1>",
-    "    Return the text of a script in the scripts cache.",
 ];
 
 /// `SCRIPT SHOW digest`, as in Valkey.

@@ -347,12 +347,15 @@ fn steady(reply: Reply) -> Reply {
             let is_rules = text.contains("-@all") || text.contains("+@all");
             let mut words: Vec<_> = text.split(' ').collect();
             if is_rules {
+                // Redis 7.2 shows rules on commands as they were given, and `sanitize-payload`.
+                words.retain(|word| !word.starts_with(['+', '-']) && *word != "sanitize-payload");
                 words.sort_unstable();
             }
             Reply::Bulk(words.join(" ").into())
         }
         Reply::Array(items) => {
-            let mut items: Vec<_> = items.into_iter().map(steady).collect();
+            let items = items.into_iter().filter(|item| *item != Reply::Bulk("sanitize-payload".into()));
+            let mut items: Vec<_> = items.map(steady).collect();
             let age = items.iter().position(|it| *it == Reply::Bulk("age-seconds".into()));
             if let Some(age) = age {
                 items[age + 1] = Reply::Nil;
@@ -418,7 +421,8 @@ fn categories_have_the_commands_of_redis_server() {
     for category in words(clients[0].request(&["ACL", "CAT"])) {
         let members = clients.each_mut().map(|client| {
             let mut members = words(client.request(&["ACL", "CAT", &category]));
-            members.retain(|name| known.iter().all(|names| names.contains(name)));
+            // WAIT is a blocking command since Redis 7.2.
+            members.retain(|name| name != "wait" && known.iter().all(|names| names.contains(name)));
             members
         });
         assert_eq!(members[0], members[1], "{category}");
