@@ -131,7 +131,7 @@ fn server(server: &Figures<'_>, text: &mut String) -> fmt::Result {
         "uptime_in_days": uptime_s / 86_400,
         "hz": HZ,
         "configured_hz": HZ,
-        "lru_clock": psp_store::unix_time_us() / 1_000_000 & LRU_CLOCK_MASK,
+        "lru_clock": (psp_store::unix_time_us() / 1_000_000) & LRU_CLOCK_MASK,
         "executable": executable.display(),
         "config_file": "",
         "io_threads_active": 0,

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use psp_server::ServerHandle;
+use psp_store::Keyspace;
 use tikv_jemalloc_ctl::stats;
 
 use crate::command::{Context, Flag, ReplyEncoder, Row, Subcommands};
@@ -74,15 +75,15 @@ impl Overview {
         let figures = server.persistence.figures(server);
         let libraries = server.scripts.functions.libraries();
         let functions: usize = libraries.iter().map(|library| library.bytes()).sum();
-        let keys: usize = server.databases.used().map(|store| store.len()).sum();
+        let keys: usize = server.databases.used().map(Keyspace::len).sum();
         Self {
             used: server.memory.used_bytes(),
             peak: server.memory.peak_bytes(),
             startup: server.memory.startup_bytes(),
             resident: resident_bytes().unwrap_or(0),
             allocator: Allocator::read(),
-            clients: counters.map_or(0, |counters| counters.net.buffered_bytes as u64),
-            log: figures.log.unwritten_bytes as u64,
+            clients: counters.map_or(0, |counters| counters.net.buffered_bytes),
+            log: figures.log.unwritten_bytes,
             scripts: server.scripts.library.size().1 as u64,
             functions: functions as u64,
             keys: keys as u64,
@@ -168,8 +169,8 @@ fn write_stats(context: &mut Context<'_>, _: &[&[u8]], out: &mut ReplyEncoder<'_
     let all = Overview::of(context.server);
     let used: Vec<usize> = { &context.server.databases }
         .used()
-        .filter(|store| store.len() > 0)
-        .map(|store| store.number())
+        .filter(|store| !store.is_empty())
+        .map(Keyspace::number)
         .collect();
     let bytes_per_key = all.used.saturating_sub(all.startup) / all.keys.max(1);
     let head = [

@@ -617,7 +617,6 @@ fn errors_are_those_of_redis_server() {
         "BZPOPMAX none zfull 0",
         "BZMPOP 0 2 none zfull MAX COUNT 5",
         "BLMPOP 0.001 2 none l LEFT COUNT 5",
-        "EVAL return{redis.pcall('wait',0,0)} 0",
         "WAIT",
         "WAIT 1",
         "WAIT 1 0 0",

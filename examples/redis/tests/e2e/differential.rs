@@ -137,6 +137,10 @@ fn random_commands_get_the_replies_of_redis_server() {
         if is_spoilt && [&ours, &redis].iter().all(|reply| reply.starts_with('-')) {
             continue;
         }
+        // Redis 7.0 does not check what these want of a key that is not there.
+        if ours.starts_with('-') && words.iter().any(|word| ["BITCOUNT", "BITPOS"].contains(&word.as_str())) {
+            continue;
+        }
         // Since Redis 7.2 scripts may call commands that wait.
         if ["not allowed from script", "BLOCK option from scripts"]
             .iter()
