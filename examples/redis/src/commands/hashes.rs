@@ -275,11 +275,13 @@ fn hscan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) 
     let scan = hash.scan(options.cursor, options.count);
     let live = scan.entries.timed().filter(|(_, held)| !is_due(context, held));
     let found: Vec<_> = live.filter(|(field, _)| options.matches(field)).collect();
-    options.head(out, scan.cursor, found.len() * 2);
+    options.head(out, scan.cursor, found.len() * if options.without_values { 1 } else { 2 });
     walk::batched(out, |out| {
         for (field, held) in found {
             walk::element(out, field);
-            walk::element(out, held.value);
+            if !options.without_values {
+                walk::element(out, held.value);
+            }
         }
     });
     Ok(())
@@ -419,6 +421,7 @@ mod tests {
             ("HSCAN h 0", "*2 $1 0 *2 $3 one $1 1"),
             ("HSCAN h 0 MATCH o*", "*2 $1 0 *2 $3 one $1 1"),
             ("HSCAN h 0 MATCH x* COUNT 5", "*2 $1 0 *0"),
+            ("HSCAN h 0 NOVALUES MATCH o*", "*2 $1 0 *1 $3 one"),
             ("HSCAN missing 0", "*2 $1 0 *0"),
             ("HSCAN h x", "-ERR invalid cursor"),
             ("HSCAN missing x", "-ERR invalid cursor"),

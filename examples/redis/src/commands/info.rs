@@ -133,7 +133,7 @@ fn server(server: &Figures<'_>, text: &mut String) -> fmt::Result {
         "configured_hz": HZ,
         "lru_clock": (psp_store::unix_time_us() / 1_000_000) & LRU_CLOCK_MASK,
         "executable": executable.display(),
-        "config_file": "",
+        "config_file": config.redis_conf.as_deref().unwrap_or("".as_ref()).display(),
         "io_threads_active": 0,
     )
 }
@@ -572,7 +572,7 @@ mod tests {
     fn sections_are_chosen_by_name() {
         let mut session = Session::new();
         let plain = session.run("INFO");
-        for part in ["# Server\r\n", "redis_version:7.0.15\r\n", "role:master\r\n", "# Keyspace\r\n"] {
+        for part in ["# Server\r\n", "redis_version:7.4.1\r\n", "role:master\r\n", "# Keyspace\r\n"] {
             assert!(plain.contains(part), "{part} in {plain}");
         }
         assert!(!plain.contains("# Commandstats"));

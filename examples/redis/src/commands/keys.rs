@@ -142,7 +142,7 @@ fn keys(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -
 
 fn scan(context: &mut Context<'_>, args: &[&[u8]], out: &mut ReplyEncoder<'_>) -> Result<()> {
     let (options, type_name) = without_type(&args[1..]);
-    let options = ScanOptions::parse(&options)?;
+    let options = ScanOptions::parse(&options, false)?;
     let mut found = Vec::new();
     let next = context.store.scan(options.cursor, options.count, |entry| {
         let is_of_type = type_name.is_none_or(|name| parse::is(name, entry.value().type_name()));

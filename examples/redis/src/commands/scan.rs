@@ -8,10 +8,11 @@ use crate::typed::{Typed, snapshot};
 
 use super::pace::Pace;
 
-/// `cursor [MATCH pattern] [COUNT count]`.
+/// `cursor [MATCH pattern] [COUNT count] [NOVALUES]`, the last of which HSCAN alone has.
 pub(super) struct ScanOptions<'a> {
     pub(super) cursor: u64,
     pub(super) count: usize,
+    pub(super) without_values: bool,
     pattern: Option<Pattern<'a>>,
     steps: Steps,
     pace: Pace,
@@ -41,28 +42,36 @@ pub(super) fn open<'a, T: Typed>(
         out.array(0);
         return Ok(None);
     };
-    Ok(Some((value, ScanOptions::parse(&args[2..])?)))
+    Ok(Some((value, ScanOptions::parse(&args[2..], is(args[0], "hscan"))?)))
 }
 
 impl<'a> ScanOptions<'a> {
-    pub(super) fn parse(args: &[&'a [u8]]) -> Result<Self> {
+    pub(super) fn parse(args: &[&'a [u8]], takes_no_values: bool) -> Result<Self> {
         let (cursor, options) = args.split_first().ok_or(CommandError::Syntax)?;
         let cursor = parse_cursor(cursor)?;
         let mut parsed = Self {
             cursor,
             count: 10,
+            without_values: false,
             pattern: None,
             steps: Steps::new(),
             pace: Pace::new(),
         };
-        for option in options.chunks(2) {
-            match *option {
-                [name, count] if is(name, "count") => {
+        let mut options = options;
+        while let [name, rest @ ..] = options {
+            options = match rest {
+                _ if takes_no_values && is(name, "novalues") => {
+                    parsed.without_values = true;
+                    rest
+                }
+                [count, rest @ ..] if is(name, "count") => {
                     let count = usize::try_from(integer(count)?).ok();
                     parsed.count = count.filter(|count| *count > 0).ok_or(CommandError::Syntax)?;
+                    rest
                 }
-                [name, pattern] if is(name, "match") => {
+                [pattern, rest @ ..] if is(name, "match") => {
                     parsed.pattern = Some(Pattern::new(pattern));
+                    rest
                 }
                 _ => return Err(CommandError::Syntax),
             }

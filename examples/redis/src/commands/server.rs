@@ -33,6 +33,7 @@ const CLUSTER: Subcommands = &[
     ("links", disabled),
     ("meet", disabled),
     ("myid", disabled),
+    ("myshardid", disabled),
     ("nodes", disabled),
     ("replicas", disabled),
     ("replicate", disabled),

@@ -554,7 +554,7 @@ fn libraries_do_what_redis_does() {
             ("return bit.tohex(255, 4)", "$4 00ff"),
             ("return bit.bswap(0x12345678)", ":2018915346"),
             ("return redis.sha1hex('')", "$40 da39a3ee5e6b4b0d3255bfef95601890afd80709"),
-            ("return redis.REDIS_VERSION", "$6 7.0.15"),
+            ("return redis.REDIS_VERSION", "$5 7.4.1"),
             ("return {redis.LOG_DEBUG, redis.LOG_WARNING}", "*2 :0 :3"),
             ("redis.log(redis.LOG_DEBUG, 'text', 1) return redis.replicate_commands()", ":1"),
         ],
