@@ -183,7 +183,7 @@ const fn to_lower(bytes: u64) -> u64 {
 const SLOTS_LOG2: u32 = 9;
 
 /// Of some tried, the one with which the longest search is short; a test holds it to that.
-const MULTIPLIER: u64 = 0x70c3_083d_05dd_a7a5;
+const MULTIPLIER: u64 = 0x8f18_3f45_a317_7d2f;
 
 /// An entry of the hash table. A free one has the id [`CommandId::UNKNOWN`].
 #[derive(Clone, Copy)]

@@ -111,7 +111,7 @@ mod tests {
             ("READONLY", "-ERR This instance has cluster support disabled"),
             ("ASKING", "-ERR This instance has cluster support disabled"),
             ("MODULE LIST", "*0"),
-            ("LOLWUT", "$18 Redis ver. 7.0.15"),
+            ("LOLWUT", "$17 Redis ver. 7.4.1"),
             ("WAIT 0 0", ":0"),
             ("WAIT -1 5", ":0"),
             ("PING", "+PONG"),
