@@ -6,9 +6,9 @@ use std::thread::sleep as block;
 use std::time::{Duration, Instant};
 
 use psp_server::protocols::Sink;
-use psp_server::{Config, Policy, SpawnedServer, Topology, TypeSpec, checkpoint};
+use psp_server::{Config, Policy, RequestType, SpawnedServer, Topology, TypeSpec, checkpoint};
 
-use crate::common::{Client, OfLines, PATIENCE, Spawned, handler, lines, until};
+use crate::common::{Client, OfLines, PATIENCE, Spawned, classifier, handler, lines, until};
 
 /// A request has its turn for as long, at least.
 const STEP: Duration = Duration::from_millis(1);
@@ -36,17 +36,18 @@ impl Scene {
                 || self.others.load(Ordering::SeqCst) > 0,
                 || {
                     self.turns.fetch_add(1, Ordering::SeqCst);
-                    checkpoint();
+                    checkpoint_after_a_step();
                 },
             ),
+            b"spins" => goes_on_until(|| self.others.load(Ordering::SeqCst) > 0, checkpoint_after_a_while),
             b"outlasts" => {
-                let is_done = goes_on_until(|| self.others.load(Ordering::SeqCst) > 0, checkpoint);
+                let is_done = goes_on_until(|| self.others.load(Ordering::SeqCst) > 0, checkpoint_after_a_step);
                 self.outlasted.fetch_add(1, Ordering::SeqCst);
                 is_done
             }
             b"keeps" => {
                 self.turns.fetch_add(1, Ordering::SeqCst);
-                goes_on_until(|| self.outlasted.load(Ordering::SeqCst) > 0, checkpoint)
+                goes_on_until(|| self.outlasted.load(Ordering::SeqCst) > 0, checkpoint_after_a_step)
             }
             _ => {
                 self.others.fetch_add(1, Ordering::SeqCst);
@@ -61,10 +62,23 @@ impl Scene {
 fn goes_on_until(is_over: impl Fn() -> bool, step: impl Fn()) -> bool {
     let end = Instant::now() + PATIENCE / 2;
     while !is_over() && Instant::now() < end {
-        block(STEP);
         step();
     }
     is_over()
+}
+
+/// Others have the core meanwhile.
+fn checkpoint_after_a_step() {
+    block(STEP);
+    checkpoint();
+}
+
+/// Much shorter than a budget.
+fn checkpoint_after_a_while() {
+    for _ in 0..1_000 {
+        std::hint::spin_loop();
+    }
+    checkpoint();
 }
 
 /// A server with one type, whose requests are long.
@@ -112,5 +126,33 @@ fn a_request_that_made_room_on_another_worker_goes_on() {
     let mut other = sent(&server, "other");
     for client in [&mut other, &mut outlasts, &mut keeps] {
         assert_eq!(client.line(), "done");
+    }
+}
+
+/// Those without an end are of the type that comes first. They have the net thread and the other worker in turn.
+#[test]
+fn a_longer_type_has_a_turn_beside_requests_without_an_end() {
+    let scene = Arc::new(Scene::default());
+    let at = scene.clone();
+    let config = Config::default().workers(2).topology(Topology::Inline);
+    let server = lines()
+        .types([TypeSpec::new("brief").service_time(STEP / 100), TypeSpec::new("long").service_time(STEP)])
+        .classifier(classifier(|line| RequestType::new(u32::from(line == b"other\n"))))
+        .policy(Policy::darc())
+        .config(config.stuck_after_ms(STUCK_MS).stuck_after_means(1))
+        .handler(handler(move |request, reply| {
+            let line = at.serve(request.payload.trim_ascii_end());
+            reply.put(format!("{line}\n").as_bytes());
+        }))
+        .spawned();
+    for round in 0..10 {
+        scene.others.store(0, Ordering::SeqCst);
+        let endless = [(); 3].map(|()| sent(&server, "spins"));
+        // Until they make room for each other.
+        block(Duration::from_millis(STUCK_MS));
+        assert_eq!(sent(&server, "other").line(), "done");
+        for mut client in endless {
+            assert_eq!(client.line(), "done", "round {round}");
+        }
     }
 }

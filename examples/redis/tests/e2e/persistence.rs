@@ -428,7 +428,8 @@ fn a_server_that_ends_while_it_loads_saves_nothing() {
             break;
         }
     }
-    assert!(server.wait_for_exit().success());
+    let status = server.wait_for_exit();
+    assert!(status.success(), "{status}: {:?}", server.log());
     assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "only the pipe");
 }
 

@@ -211,10 +211,11 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     }
 
     /// Has stuck requests yield to those that wait, and go on when these have had their workers. To be called when
-    /// the policy has decided. It may never have, if a request keeps the net thread.
+    /// the policy has decided. It may never have, if requests keep the net thread: what is away goes on then when its
+    /// time has come, and not because its worker is idle.
     #[inline]
     pub(super) fn share<K>(&mut self, net: &mut NetWorker<F, K, H>) {
-        if self.sharing.any_away() && (!net.unfinished || net.yielded) {
+        if self.sharing.any_away() {
             self.resume_stuck(net);
         }
         if net.lent.count() > 0 && net.dispatcher.any_waiting() {
@@ -231,7 +232,9 @@ impl<F: Framing, H: Handler<F::Head>> Workers<F, H> {
     #[cold]
     fn resume_stuck<K>(&mut self, net: &mut NetWorker<F, K, H>) {
         let dispatcher = &net.dispatcher;
-        let is_idle = |worker| dispatcher.request_on(worker).is_none();
+        // A worker that the policy has not looked at yet may be for one that waits.
+        let has_decided = !net.unfinished;
+        let is_idle = |worker| has_decided && dispatcher.request_on(worker).is_none();
         if let Some(paused) = self.sharing.next_due(net.now_ns, is_idle) {
             net.go_on(&paused);
         }
