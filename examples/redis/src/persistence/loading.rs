@@ -105,7 +105,8 @@ impl Persistence {
             Box::new(move |server| {
                 let persistence = &server.persistence;
                 if let Err(error) = persistence.load_source(server, &source) {
-                    if !matches!(error, LoadError::GivenUp) {
+                    // What cannot be read at the end says nothing of the file.
+                    if !matches!(error, LoadError::GivenUp) && !persistence.is_ending() {
                         let what = match &source {
                             Source::File(path) => format!("cannot load {}", path.display()),
                             Source::Log | Source::Nothing => "cannot load the append-only file".to_owned(),
